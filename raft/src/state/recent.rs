@@ -17,7 +17,7 @@ pub(super) const LARGEST_READ: usize = 512;
 const ENTRY: usize = 64;
 
 /// Keys and values of two generations. A full one grows old, and that before it is forgotten; what is read meanwhile becomes
-/// young again. A key stands in one of them at most, so that what is forgotten of one is not found in the other.
+/// young again. Of a key that stands in both the young one says what is so.
 pub(super) struct Recent {
     young: HashMap<Vec<u8>, Vec<u8>>,
     old: HashMap<Vec<u8>, Vec<u8>>,
@@ -60,14 +60,16 @@ impl Recent {
     pub(super) fn forget(&mut self, key: &[u8]) {
         self.old.remove(key);
         if let Some(value) = self.young.remove(key) {
-            self.bytes -= size(key, &value);
+            self.bytes -= size(key.len(), &value);
         }
     }
 
     fn keep(&mut self, key: Vec<u8>, value: Vec<u8>) {
-        self.forget(&key);
-        self.bytes += size(&key, &value);
-        self.young.insert(key, value);
+        let length = key.len();
+        self.bytes += size(length, &value);
+        if let Some(before) = self.young.insert(key, value) {
+            self.bytes -= size(length, &before);
+        }
         if self.bytes > self.generation {
             std::mem::swap(&mut self.young, &mut self.old);
             self.young.clear();
@@ -76,8 +78,8 @@ impl Recent {
     }
 }
 
-fn size(key: &[u8], value: &[u8]) -> usize {
-    key.len() + value.len() + ENTRY
+fn size(key: usize, value: &[u8]) -> usize {
+    key + value.len() + ENTRY
 }
 
 #[cfg(test)]
