@@ -260,10 +260,10 @@ impl Channel {
             if let Some(mut row) = entry.id().and_then(|id| self.stored_message(id)) {
                 let out = keys::parse_outbox(&key).is_none_or(|(_, place)| self.row.may_be_out(place));
                 let charge = account.take(stored.len() + row.encode().len());
-                let message = entry.outbound(&row);
                 // Where the row lacks its body, the entry has it: the events of the send tell of all of it.
-                row.content.clone_from(&message.content);
-                self.outbox.push(message, row, out, charge);
+                let Outbound { content, around, .. } = entry.outbound(&row);
+                (row.content, row.around) = (content, around);
+                self.outbox.push(row, out, charge);
             }
         }
     }

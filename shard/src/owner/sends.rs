@@ -243,11 +243,10 @@ impl Channel {
 
     /// A send was committed: it stands in the outbox from here on.
     pub fn sent(&mut self, row: MessageRow, client_ref: Option<String>, charge: Charge) -> Worked {
-        let message = row.outbound();
         let sent =
             Sent { message_id: row.message_id.clone(), client_ref, status: SentStatus::Queued, to: row.to.clone() };
         let id = row.message_id.clone();
-        self.outbox.push(message, row, false, charge);
+        self.outbox.push(row, false, charge);
         // Only a connected channel can have a verdict soon; the others' callers need not wait.
         let verdict = if self.row.status == Status::Connected { self.outbox.wait_for(&id) } else { None };
         Worked::Accepted(sent, verdict)
