@@ -279,13 +279,13 @@ impl Owner {
             Err(error) => return Ok(Err(error)),
         }
         if let Work::Media(work) = work {
-            return media_work::work(self, customer, channel, work, deadline).await;
+            return Box::pin(media_work::work(self, customer, channel, work, deadline)).await;
         }
         if let Work::MessageMedia { message_id } = work {
-            return self.message_media(customer, channel, &message_id).await;
+            return Box::pin(self.message_media(customer, channel, &message_id)).await;
         }
         if let Work::Read(read) = work {
-            return self.read(customer, channel, read, deadline).await;
+            return Box::pin(self.read(customer, channel, read, deadline)).await;
         }
         if matches!(work, Work::Look) {
             return Ok(Ok(Done::Live(self.stored_live(channel, customer))));
