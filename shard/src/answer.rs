@@ -29,8 +29,6 @@ pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
     }
 }
 
-// What is asked seldom, or waits long, is boxed below: a send's answer shall not ask for the room that it takes.
-
 /// The level of the channel's bucket, when it was charged, and the result.
 type Answered = (Option<BucketLevel>, Result<Done, CallError>);
 
@@ -54,6 +52,7 @@ async fn traced(owner: &Arc<Owner>, call: Call) -> Result<Answered, NotLeader> {
     answer
 }
 
+// What is asked seldom, or waits long, is boxed: a send's answer shall not ask for the room that it takes.
 async fn answer(owner: &Arc<Owner>, call: Call) -> Result<Answered, NotLeader> {
     let deadline = Instant::now() + call.budget;
     // Buckets count what time has passed; a clock that is set must neither fill nor starve them.
