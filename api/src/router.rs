@@ -12,6 +12,9 @@ use crate::route::{Action, PathRoutes, Route};
 /// Where the console finds the interface, for members' sessions alone.
 const CONSOLE_API: &str = "console/api";
 
+/// The segments of a send's path. Siblings are tried one after the other, and these before the others.
+const BUSY: [&str; 3] = ["v1", "channels", "messages"];
+
 /// A segment of the path tree. Literals come before parameters, so that `/test` is never taken for an id.
 #[derive(Default)]
 struct Node {
@@ -53,7 +56,9 @@ fn tree(app: &Arc<App>, routes: Vec<Route>, entry: Entry) -> Router {
 
 impl Node {
     fn into_router(self, mut router: Router, app: &Arc<App>, entry: Entry) -> Router {
-        for (segment, child) in self.literals.into_iter().chain(self.parameters) {
+        let is_busy = |(segment, _): &(&'static str, Self)| BUSY.contains(segment);
+        let (busy, others): (Vec<_>, Vec<_>) = self.literals.into_iter().partition(is_busy);
+        for (segment, child) in busy.into_iter().chain(others).chain(self.parameters) {
             router = router.push(child.into_router(Router::with_path(segment), app, entry));
         }
         match self.paths {

@@ -39,6 +39,13 @@ macro_rules! contents {
             $($(#[$tells])* #[serde(rename = $passing_name)] $passing $(($boxed))? $({ $($held)+ })?,)+
         }
 
+        /// What a content is, without what it says.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+        pub enum ContentKind {
+            $(#[serde(rename = $name)] $stored,)+
+            $(#[serde(rename = $passing_name)] $passing,)+
+        }
+
         /// The type names that a stored message can have.
         pub const TYPE_NAMES: &[&str] = &[$($name,)+];
 
@@ -48,6 +55,14 @@ macro_rules! contents {
                 match self {
                     $(Self::$stored { .. } => $name,)+
                     $(Self::$passing { .. } => $passing_name,)+
+                }
+            }
+
+            /// Which of them it is.
+            pub fn kind(&self) -> ContentKind {
+                match self {
+                    $(Self::$stored { .. } => ContentKind::$stored,)+
+                    $(Self::$passing { .. } => ContentKind::$passing,)+
                 }
             }
         }
@@ -232,6 +247,24 @@ macro_rules! held {
             _ => None,
         }
     };
+}
+
+impl ContentKind {
+    /// Whether it is said in a chat: not what only changes or comments on another message, and no story.
+    pub fn is_said_in_chat(self) -> bool {
+        let is_about_another = matches!(
+            self,
+            Self::Reaction
+                | Self::Edit
+                | Self::Delete
+                | Self::Pin
+                | Self::Unpin
+                | Self::Star
+                | Self::Unstar
+                | Self::PollVote
+        );
+        !is_about_another && !matches!(self, Self::Story | Self::StoryDelete)
+    }
 }
 
 impl Content {

@@ -23,12 +23,18 @@ impl Seen {
         Self { ahead: AtomicU64::new(0), resumed: AtomicU64::new(0) }
     }
 
-    /// Takes how far the clock that goes on is ahead; no more than it is.
-    fn look(&self, ahead: Duration, now: Duration) -> Option<Duration> {
+    /// Takes how far the clock that goes on is ahead; no more than it is. Nearly always it is no further than before, and nothing
+    /// is written that all threads share: everything that a node may do by a right that ends asks here first.
+    fn look(&self, ahead: Duration, now: impl FnOnce() -> Duration) -> Option<Duration> {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).saturating_add(1);
-        let before = self.ahead.fetch_max(nanos(ahead), Ordering::AcqRel);
-        if before != 0 && nanos(ahead) > before.saturating_add(nanos(NOTICED)) {
-            self.resumed.fetch_max(nanos(now), Ordering::AcqRel);
+        let ahead = nanos(ahead);
+        let before = self.ahead.load(Ordering::Acquire);
+        if ahead > before {
+            // First when it was noticed: who finds the clocks as far apart as they are finds that, too.
+            if before != 0 && ahead > before.saturating_add(nanos(NOTICED)) {
+                self.resumed.fetch_max(nanos(now()), Ordering::AcqRel);
+            }
+            self.ahead.fetch_max(ahead, Ordering::AcqRel);
         }
         self.resumed.load(Ordering::Acquire).checked_sub(1).map(Duration::from_nanos)
     }
@@ -43,7 +49,7 @@ pub fn resumed_at() -> Option<Instant> {
     // In this order: a thread that is held up in between sees a smaller difference, never a larger one.
     let boot = clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from).ok()?;
     let steady = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from).ok()?;
-    let resumed = SEEN.look(boot.saturating_sub(steady), origin.elapsed())?;
+    let resumed = SEEN.look(boot.saturating_sub(steady), || origin.elapsed())?;
     Some(origin + resumed)
 }
 
@@ -63,12 +69,13 @@ mod tests {
     #[test]
     fn a_suspension_is_what_takes_the_clocks_apart() {
         let seen = Seen::new();
-        assert_eq!(seen.look(millis(9_000), millis(10)), None, "of before the first look nothing is known");
-        assert_eq!(seen.look(millis(8_000), millis(20)), None, "a thread that was held up");
-        assert_eq!(seen.look(millis(9_004), millis(30)), None);
-        assert_eq!(seen.look(millis(9_500), millis(40)), Some(millis(40)));
-        assert_eq!(seen.look(millis(9_500), millis(50)), Some(millis(40)));
-        assert_eq!(seen.look(millis(70_000), millis(60)), Some(millis(60)));
+        let look = |ahead, now| seen.look(millis(ahead), || millis(now));
+        assert_eq!(look(9_000, 10), None, "of before the first look nothing is known");
+        assert_eq!(look(8_000, 20), None, "a thread that was held up");
+        assert_eq!(look(9_004, 30), None);
+        assert_eq!(look(9_500, 40), Some(millis(40)));
+        assert_eq!(look(9_500, 50), Some(millis(40)));
+        assert_eq!(look(70_000, 60), Some(millis(60)));
     }
 
     #[test]

@@ -43,7 +43,7 @@ async fn traced(owner: &Arc<Owner>, call: Call) -> Result<Answered, LeadershipLo
         .with("gateway.node_id", i64::try_from(owner.node.node).unwrap_or(i64::MAX))
         .with("gateway.shard", i64::from(owner.shard))
         .with("gateway.epoch", i64::try_from(owner.epoch).unwrap_or(i64::MAX));
-    let answer = answer(owner, call).instrument(span.clone()).await;
+    let answer = Box::pin(answer(owner, call).instrument(span.clone())).await;
     let failure = match &answer {
         Err(LeadershipLost) => Some("no longer the owner".to_owned()),
         Ok((_, result)) => result.as_ref().err().map(|error| error.code.as_str().to_owned()),
@@ -53,6 +53,7 @@ async fn traced(owner: &Arc<Owner>, call: Call) -> Result<Answered, LeadershipLo
     answer
 }
 
+// What is asked seldom, or waits long, is boxed: a send's answer shall not ask for the room that it takes.
 async fn answer(owner: &Arc<Owner>, call: Call) -> Result<Answered, LeadershipLost> {
     let deadline = Instant::now() + call.budget;
     // Buckets count what time has passed; a clock that is set must neither fill nor starve them.
@@ -101,12 +102,13 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Result<Answered, LeadershipLo
                 let in_time = channels.into_iter().take_while(|_| !patience.is_over());
                 in_time.map(|(customer, id)| (id, reading.stored_live(id, customer))).collect::<Vec<_>>()
             });
-            lives.await.map(Done::Lives)
+            Box::pin(lives).await.map(Done::Lives)
         }
         Ask::Deliveries(ask) => {
-            committer::told(deliveries::serve::answer(owner, ask, deadline).await)?.map(Done::Deliveries)
+            let answered = Box::pin(deliveries::serve::answer(owner, ask, deadline)).await;
+            committer::told(answered)?.map(Done::Deliveries)
         }
-        Ask::Usage(ask) => usage::answer(owner, ask, deadline).await.map(Done::Usage),
+        Ask::Usage(ask) => Box::pin(usage::answer(owner, ask, deadline)).await.map(Done::Usage),
         Ask::MessageBytes { of } => owner.message_bytes_here(of).map(Done::MessageBytes),
         Ask::MessageDeliveries { channels, message, after } => {
             let (reader, retention) = (owner.reader.clone(), owner.node.retention.clone());
@@ -118,7 +120,7 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Result<Answered, LeadershipLo
                 let oldest = |channel| retention.oldest_shown(&view, channel, now);
                 history::deliveries::of_message(&view, &channels, &message, after, oldest, &running, &is_given_up)
             });
-            in_time(found.await).map(Done::MessageDeliveries)
+            in_time(Box::pin(found).await).map(Done::MessageDeliveries)
         }
         Ask::History { customer, query } => {
             let shown = owner.shown();
@@ -131,10 +133,10 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Result<Answered, LeadershipLo
                 let budget = history::Budget { rows: PAGE_ROWS, is_over: &is_over, is_given_up: &is_given_up };
                 history::page(&view, &query, oldest, budget)
             });
-            in_time(page.await).map(Done::History)
+            in_time(Box::pin(page).await).map(Done::History)
         }
-        Ask::Stream { customer, ask } => Ok(Done::Stream(serve::answer(owner, customer, ask).await?)),
-        Ask::Relay { home, after, wait } => Ok(Done::Relayed(relay::pull(owner, home, after, wait).await?)),
+        Ask::Stream { customer, ask } => Ok(Done::Stream(Box::pin(serve::answer(owner, customer, ask)).await?)),
+        Ask::Relay { home, after, wait } => Ok(Done::Relayed(Box::pin(relay::pull(owner, home, after, wait)).await?)),
     };
     Ok((None, result))
 }

@@ -88,6 +88,12 @@ enum Request {
     Figures { since: Timestamp, step: u32 },
 }
 
+/// A [`Request`] as its caller keeps it: a call is made again where nobody answers.
+#[derive(Serialize)]
+enum Lent<'a> {
+    Call(&'a Call),
+}
+
 #[derive(Serialize, Deserialize)]
 enum Response {
     Answer(Answer),
@@ -208,7 +214,11 @@ impl Router {
     }
 
     async fn ask_node(&self, node: NodeId, request: Request, deadline: Instant) -> Result<Response, PeerError> {
-        let answer = self.peers.call(node, Class::Call, SHARD_SERVICE, body_of(&request), deadline).await?;
+        self.ask_encoded(node, body_of(&request), deadline).await
+    }
+
+    async fn ask_encoded(&self, node: NodeId, request: Bytes, deadline: Instant) -> Result<Response, PeerError> {
+        let answer = self.peers.call(node, Class::Call, SHARD_SERVICE, request, deadline).await?;
         msgpack::from_slice(&answer).map_err(|error| PeerError::Refused(error.to_string()))
     }
 
@@ -351,7 +361,7 @@ impl Nodes for Router {
         }
         let node = self.next_candidate(call.shard, tries).filter(|node| *node != self.node)?;
         let answered = tokio::select! {
-            answered = self.ask_node(node, Request::Call(Box::new(call.clone())), deadline) => Some(answered),
+            answered = self.ask_encoded(node, body_of(&Lent::Call(call)), deadline) => Some(answered),
             // A stopped process keeps its connections open and never answers; its successor does.
             () = self.succeeded(call.shard, node) => None,
         };

@@ -137,7 +137,8 @@ impl Gate {
         Err(CallError::new(ErrorCode::NotFound, "no such route; /docs shows those that there are"))
     }
 
-    /// The error is a refusal before the handler's turn.
+    /// The error is a refusal before the handler's turn. What few requests come to is boxed, here and below: each asks for the room
+    /// of all that is not.
     async fn run(&self, mut ctx: RequestContext, route: &Route) -> Result<Answered, Answered> {
         Ok(match &route.action {
             Action::Public(endpoint) => {
@@ -145,7 +146,7 @@ impl Gate {
                 let rate = outcome.as_ref().err().and_then(RateHeaders::refused_by);
                 Answered { outcome, rate }
             }
-            Action::Operator(endpoint) => Answered::uncounted(operate(ctx, route, &**endpoint).await),
+            Action::Operator(endpoint) => Answered::uncounted(Box::pin(operate(ctx, route, &**endpoint)).await),
             Action::Account(endpoint) => account(admit(ctx, self.entry).await?, route, &**endpoint).await,
             Action::Channel(endpoint) => channel(admit(ctx, self.entry).await?, route, &**endpoint).await,
         })
@@ -166,7 +167,7 @@ async fn operate(mut ctx: RequestContext, route: &Route, endpoint: &dyn Endpoint
 /// Authenticates, then takes the token that the request costs.
 async fn admit(mut ctx: RequestContext, entry: Entry) -> Result<AccountCall, Answered> {
     let caller = match ticket::shown(&ctx).filter(|_| entry == Entry::Interface) {
-        Some(text) => ticket::redeem(&ctx, text).await?,
+        Some(text) => Box::pin(ticket::redeem(&ctx, text)).await?,
         None => authentication::caller(&ctx, Address::Confirmed).await?,
     };
     ctx.recognise(Some(caller.customer.id));
@@ -236,7 +237,7 @@ async fn channel(call: AccountCall, route: &Route, endpoint: &dyn Endpoint<Chann
 async fn finish(call: AccountCall, token: &mut ChannelToken, outcome: Outcome) -> Answered {
     let outcome = token.settle(&call).await.and(outcome);
     if token.was_refused() {
-        call.cluster().refund_customer(call.customer_id(), &call.context()).await;
+        Box::pin(call.cluster().refund_customer(call.customer_id(), &call.context())).await;
     }
     let refused = outcome.as_ref().err().and_then(RateHeaders::refused_by);
     let rate = refused.unwrap_or_else(|| RateHeaders::deciding(&call.charged, token.level()));

@@ -84,12 +84,17 @@ impl Outbound {
     /// network has all of them.
     pub fn in_parts(self) -> Vec<Self> {
         let Self { id, to, content, around } = self;
-        let part = |content| Self { id: id.clone(), to: to.clone(), content, around: around.clone() };
         match content {
             Content::Story(story) => {
-                story.in_parts().into_iter().map(|story| part(Content::Story(Box::new(story)))).collect()
+                let part = |story| Self {
+                    id: id.clone(),
+                    to: to.clone(),
+                    content: Content::Story(Box::new(story)),
+                    around: around.clone(),
+                };
+                story.in_parts().into_iter().map(part).collect()
             }
-            content => vec![part(content)],
+            content => vec![Self { id, to, content, around }],
         }
     }
 }

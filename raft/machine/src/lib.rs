@@ -96,6 +96,12 @@ pub fn scan_in_order(
 pub trait State: View {
     fn put(&mut self, key: &[u8], value: &[u8]);
     fn delete(&mut self, key: &[u8]);
+
+    /// Says that nothing stands under a key, nor ever did, as the machine knows of one that was made a moment ago. Changes nothing:
+    /// whoever asks for it soon need not look for it.
+    fn note_absent(&mut self, key: &[u8]) {
+        let _ = key;
+    }
 }
 
 /// A replicated state machine.

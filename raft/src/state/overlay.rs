@@ -126,8 +126,8 @@ impl View for Overlay {
                 return change.clone();
             }
             let mut recent = self.recent.lock();
-            if let Some(value) = recent.get(full) {
-                return Some(value);
+            if let Some(known) = recent.get(full) {
+                return known;
             }
             let value = self.base.disk.get(full)?;
             recent.read(full, &value);
@@ -164,6 +164,10 @@ impl State for Overlay {
 
     fn delete(&mut self, key: &[u8]) {
         self.change(key, None);
+    }
+
+    fn note_absent(&mut self, key: &[u8]) {
+        self.recent.get_mut().absent(state_key(self.base.group, key));
     }
 }
 
@@ -245,7 +249,12 @@ mod tests {
                         disk.write(7, batch).unwrap();
                         written = model.clone();
                     }
-                    Step::Get(number) => prop_assert_eq!(overlay.get(&key(number)), model.get(&key(number))),
+                    Step::Get(number) => {
+                        prop_assert_eq!(overlay.get(&key(number)), model.get(&key(number)));
+                        if written.get(&key(number)).is_none() {
+                            overlay.note_absent(&key(number));
+                        }
+                    }
                     Step::Scan(from, to, limit) => {
                         let (from, to) = (key(from), key(to));
                         prop_assert_eq!(overlay.scan(&from, &to, limit), model.scan(&from, &to, limit));

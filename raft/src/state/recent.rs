@@ -16,11 +16,14 @@ pub(super) const LARGEST_READ: usize = 512;
 /// What an entry takes beside its bytes: two vectors, and their place in the map.
 const ENTRY: usize = 64;
 
+/// What stands under a key; `None` where nothing does.
+type Known = Option<Vec<u8>>;
+
 /// Keys and values of two generations. A full one grows old, and that before it is forgotten; what is read meanwhile becomes
-/// young again. A key stands in one of them at most, so that what is forgotten of one is not found in the other.
+/// young again. Of a key that stands in both the young one says what is so.
 pub(super) struct Recent {
-    young: HashMap<Vec<u8>, Vec<u8>>,
-    old: HashMap<Vec<u8>, Vec<u8>>,
+    young: HashMap<Vec<u8>, Known>,
+    old: HashMap<Vec<u8>, Known>,
     /// Of the young ones.
     bytes: usize,
     generation: usize,
@@ -31,20 +34,21 @@ impl Recent {
         Self { young: HashMap::new(), old: HashMap::new(), bytes: 0, generation }
     }
 
-    pub(super) fn get(&mut self, key: &[u8]) -> Option<Vec<u8>> {
-        if let Some(value) = self.young.get(key) {
-            return Some(value.clone());
+    /// What stands under a key, if that is remembered.
+    pub(super) fn get(&mut self, key: &[u8]) -> Option<Known> {
+        if let Some(known) = self.young.get(key) {
+            return Some(known.clone());
         }
-        let (key, value) = self.old.remove_entry(key)?;
-        let found = value.clone();
-        self.keep(key, value);
+        let (key, known) = self.old.remove_entry(key)?;
+        let found = known.clone();
+        self.keep(key, known);
         Some(found)
     }
 
     /// Notes what a key has been given.
     pub(super) fn written(&mut self, key: Vec<u8>, value: Vec<u8>) {
         if value.len() <= LARGEST_WRITTEN {
-            self.keep(key, value);
+            self.keep(key, Some(value));
         } else {
             self.forget(&key);
         }
@@ -53,21 +57,28 @@ impl Recent {
     /// Notes what was found written under a key that is not remembered.
     pub(super) fn read(&mut self, key: &[u8], value: &[u8]) {
         if value.len() <= LARGEST_READ {
-            self.keep(key.to_vec(), value.to_vec());
+            self.keep(key.to_vec(), Some(value.to_vec()));
         }
+    }
+
+    /// Notes that nothing is written under a key.
+    pub(super) fn absent(&mut self, key: Vec<u8>) {
+        self.keep(key, None);
     }
 
     pub(super) fn forget(&mut self, key: &[u8]) {
         self.old.remove(key);
-        if let Some(value) = self.young.remove(key) {
-            self.bytes -= size(key, &value);
+        if let Some(known) = self.young.remove(key) {
+            self.bytes -= size(key.len(), &known);
         }
     }
 
-    fn keep(&mut self, key: Vec<u8>, value: Vec<u8>) {
-        self.forget(&key);
-        self.bytes += size(&key, &value);
-        self.young.insert(key, value);
+    fn keep(&mut self, key: Vec<u8>, known: Known) {
+        let length = key.len();
+        self.bytes += size(length, &known);
+        if let Some(before) = self.young.insert(key, known) {
+            self.bytes -= size(length, &before);
+        }
         if self.bytes > self.generation {
             std::mem::swap(&mut self.young, &mut self.old);
             self.young.clear();
@@ -76,8 +87,8 @@ impl Recent {
     }
 }
 
-fn size(key: &[u8], value: &[u8]) -> usize {
-    key.len() + value.len() + ENTRY
+fn size(key: usize, known: &Known) -> usize {
+    key + known.as_ref().map_or(0, Vec::len) + ENTRY
 }
 
 #[cfg(test)]
@@ -95,11 +106,22 @@ mod tests {
         for number in 0..10_000 {
             recent.written(key(number), vec![7; 100]);
             // The first key is read all the time, and so stays.
-            assert_eq!(recent.get(&key(0)), Some(vec![7; 100]), "{number}");
+            assert_eq!(recent.get(&key(0)), Some(Some(vec![7; 100])), "{number}");
             assert!((recent.young.len() + recent.old.len()) * size <= 2 * (GENERATION + size));
         }
-        assert_eq!(recent.get(&key(9_999)), Some(vec![7; 100]));
+        assert_eq!(recent.get(&key(9_999)), Some(Some(vec![7; 100])));
         assert_eq!(recent.get(&key(1)), None);
+    }
+
+    #[test]
+    fn that_nothing_is_there_is_remembered_until_something_is() {
+        let mut recent = Recent::new(GENERATION);
+        recent.absent(key(1));
+        assert_eq!(recent.get(&key(1)), Some(None));
+        recent.written(key(1), vec![1]);
+        assert_eq!(recent.get(&key(1)), Some(Some(vec![1])));
+        recent.forget(&key(1));
+        assert_eq!((recent.get(&key(1)), recent.bytes), (None, 0));
     }
 
     #[test]
@@ -109,7 +131,7 @@ mod tests {
         recent.written(key(1), vec![2; LARGEST_WRITTEN + 1]);
         assert_eq!(recent.get(&key(1)), None);
         recent.read(&key(1), &[2; LARGEST_READ]);
-        assert_eq!(recent.get(&key(1)), Some(vec![2; LARGEST_READ]));
+        assert_eq!(recent.get(&key(1)), Some(Some(vec![2; LARGEST_READ])));
         recent.read(&key(2), &[3; LARGEST_READ + 1]);
         assert_eq!(recent.get(&key(2)), None);
         recent.forget(&key(1));

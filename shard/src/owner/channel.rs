@@ -260,10 +260,10 @@ impl Channel {
             if let Some(mut row) = entry.id().and_then(|id| self.stored_message(id)) {
                 let out = keys::parse_outbox(&key).is_none_or(|(_, place)| self.row.may_be_out(place));
                 let charge = account.take(stored.len() + row.encode().len());
-                let message = entry.outbound(&row);
                 // Where the row lacks its body, the entry has it: the events of the send tell of all of it.
-                row.content.clone_from(&message.content);
-                self.outbox.push(message, row, out, charge);
+                let Outbound { content, around, .. } = entry.outbound(&row);
+                (row.content, row.around) = (content, around);
+                self.outbox.push(row, out, charge);
             }
         }
     }
@@ -352,7 +352,8 @@ impl Channel {
         }
     }
 
-    /// Takes what has come in. Returns true when the channel was handed over.
+    /// Takes what has come in. Returns true when the channel was handed over. Each turn asks for room for all that may happen in it:
+    /// boxed is what happens in few of them, so that those of sends ask for little.
     async fn step(
         &mut self,
         finished: Option<Finished>,
@@ -360,7 +361,7 @@ impl Channel {
         work: &mut Vec<ToChannel>,
     ) -> Result<bool, LeadershipLost> {
         if let Some(finished) = finished {
-            self.transfer_ended(finished).await?;
+            Box::pin(self.transfer_ended(finished)).await?;
         }
         self.take_events(events).await?;
         if self.take_work(work).await? {
@@ -394,27 +395,27 @@ impl Channel {
         let now = Instant::now();
         if self.start_at.is_some_and(|at| at <= now) {
             self.start_at = None;
-            self.open_session().await?;
+            Box::pin(self.open_session()).await?;
         }
         if self.resume_at.is_some_and(|at| at <= now) {
-            self.resume().await?;
+            Box::pin(self.resume()).await?;
         }
         let opening = self.running.as_ref().filter(|running| !running.logged_in && self.row.status != Status::Qr);
         if opening.is_some_and(|running| running.opened_at + super::lifecycle::LOGIN_PATIENCE <= now) {
             self.end_session();
-            self.attempt_failed().await?;
+            Box::pin(self.attempt_failed()).await?;
         }
         if !self.outbox.is_empty() && self.age_checked + AGE_CHECK <= now {
             self.age_checked = now;
             let expired = self.outbox.older_than(QUEUE_LIFE, now);
-            self.fail_sends(expired, "expired_in_queue", "it waited for 24 hours").await?;
+            Box::pin(self.fail_sends(expired, "expired_in_queue", "it waited for 24 hours")).await?;
         }
         if !self.held.is_empty() {
-            self.release_and_finish().await?;
+            Box::pin(self.release_and_finish()).await?;
         }
         self.operations.expire(now, self.row.status);
         if self.shown_until.is_some_and(|until| until <= now) {
-            self.show_settled_presence().await;
+            Box::pin(self.show_settled_presence()).await;
         }
         self.continue_downloads();
         self.write_outbox().await;
@@ -446,7 +447,7 @@ impl Channel {
                 other => {
                     // What came before it takes effect before it.
                     self.finish(std::mem::take(&mut batch)).await?;
-                    self.session_event(other).await?;
+                    Box::pin(self.session_event(other)).await?;
                 }
             }
         }
@@ -473,11 +474,11 @@ impl Channel {
                     }
                     Piece { work: Work::Operate { operation, again }, call_id, reply, .. } => {
                         self.finish(std::mem::take(&mut batch)).await?;
-                        self.begin_operation(call_id, *operation, again, Some(reply)).await?;
+                        Box::pin(self.begin_operation(call_id, *operation, again, Some(reply))).await?;
                     }
                     Piece { work, call_id, reply, .. } => {
                         self.finish(std::mem::take(&mut batch)).await?;
-                        let answer = committer::told(self.do_work(work, call_id).await)?;
+                        let answer = committer::told(Box::pin(self.do_work(work, call_id)).await)?;
                         // A caller that has gone away needs no answer.
                         let _ = reply.send(answer);
                     }
@@ -488,7 +489,7 @@ impl Channel {
                 }
                 ToChannel::HandOver(done) => {
                     self.finish(batch).await?;
-                    self.hand_over().await?;
+                    Box::pin(self.hand_over()).await?;
                     let _ = done.send(());
                     return Ok(true);
                 }
@@ -513,7 +514,7 @@ impl Channel {
         for after in batch.on_commit {
             match after {
                 OnCommit::Acknowledge(item) => self.acknowledge(item).await,
-                OnCommit::Ask(operation) => self.ask_unheeded(*operation).await,
+                OnCommit::Ask(operation) => Box::pin(self.ask_unheeded(*operation)).await,
                 OnCommit::Refuse(caller, verdict) => {
                     let _ = caller.send(verdict);
                 }
@@ -587,7 +588,7 @@ impl Channel {
             }
             let id = message.id.clone();
             let first = paced && self.outbox.is_unwritten(&id);
-            if first && self.holds_back(&message).await {
+            if first && Box::pin(self.holds_back(&message)).await {
                 return false;
             }
             match tokio::time::timeout(WRITE_PATIENCE, write(&*session, message)).await {

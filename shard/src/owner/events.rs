@@ -63,6 +63,14 @@ pub fn is_wanted(directory: &Directory, customer: CustomerId, channel: ChannelId
     directory.is_streamed(customer) || directory.read(|state| state.endpoints_of(customer).iter().any(is_wanted))
 }
 
+/// Whether events of these names would be told to nobody, for certain, so that none need be made. Of a copy that is too old
+/// nothing is certain.
+pub fn are_unheard(directory: &Directory, customer: CustomerId, channel: ChannelId, names: &[EventName]) -> bool {
+    let hears = |endpoint: &Arc<EndpointRecord>| names.iter().any(|name| hears_of(endpoint, channel, *name));
+    !directory.is_streamed(customer)
+        && directory.read(|state| !state.endpoints_of(customer).iter().any(hears) && directory.is_fresh())
+}
+
 /// Whether an endpoint wants a channel's events of a name, but for its filter by chat.
 fn hears_of(endpoint: &EndpointRecord, channel: ChannelId, name: EventName) -> bool {
     endpoint.enabled && endpoint.channel_id.is_none_or(|only| only == channel) && endpoint.events.includes(name)

@@ -272,9 +272,11 @@ impl Owner {
     ) -> Answered<Done> {
         self.known(customer, channel, &work, deadline).await?;
         let work = match work {
-            Work::Media(work) => return media_work::work(self, customer, channel, work, deadline).await,
-            Work::MessageMedia { message_id } => return self.message_media(customer, channel, &message_id).await,
-            Work::Read(read) => return Ok(self.read(customer, channel, read, deadline).await?),
+            Work::Media(work) => return Box::pin(media_work::work(self, customer, channel, work, deadline)).await,
+            Work::MessageMedia { message_id } => {
+                return Box::pin(self.message_media(customer, channel, &message_id)).await;
+            }
+            Work::Read(read) => return Ok(Box::pin(self.read(customer, channel, read, deadline)).await?),
             Work::Look => return Ok(Done::Live(self.stored_live(channel, customer))),
             work => work,
         };

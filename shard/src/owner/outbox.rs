@@ -22,7 +22,7 @@ pub enum SendVerdict {
 }
 
 pub struct Entry {
-    pub message: Outbound,
+    /// With all that the network is given, also where the stored row lacks its body.
     pub row: MessageRow,
     /// Since when this owner has it.
     since: Instant,
@@ -46,7 +46,7 @@ struct BytesAtNetwork {
 impl Entry {
     /// Whether the network lacks the bytes that the message names.
     fn lacks_bytes(&self, now: Timestamp) -> bool {
-        let Some(media) = self.message.content.media() else { return false };
+        let Some(media) = self.row.content.media() else { return false };
         let expired = !self.bytes.fresh && self.bytes.until.is_some_and(|until| until <= now);
         media.handle.is_none() || expired
     }
@@ -92,11 +92,11 @@ impl Outbox {
 
     /// Puts a message at the end; messages come in the order of the log. `may_be_out` says that an earlier owner may
     /// have written it.
-    pub fn push(&mut self, message: Outbound, row: MessageRow, may_be_out: bool, charge: Charge) {
-        self.places.insert(message.id.clone(), self.next);
+    pub fn push(&mut self, row: MessageRow, may_be_out: bool, charge: Charge) {
+        self.places.insert(row.message_id.clone(), self.next);
         let bytes = BytesAtNetwork::default();
         let since = Instant::now();
-        let entry = Entry { message, row, since, written: None, may_be_out, waiting: None, bytes, _charge: charge };
+        let entry = Entry { row, since, written: None, may_be_out, waiting: None, bytes, _charge: charge };
         self.entries.insert(self.next, Box::new(entry));
         self.next += 1;
     }
@@ -115,7 +115,7 @@ impl Outbox {
 
     /// All of them, in order.
     pub fn ids(&self) -> Vec<MessageId> {
-        self.entries.values().map(|entry| entry.message.id.clone()).collect()
+        self.entries.values().map(|entry| entry.row.message_id.clone()).collect()
     }
 
     pub fn get(&self, id: &MessageId) -> Option<&Entry> {
@@ -126,7 +126,7 @@ impl Outbox {
     /// Messages behind one whose bytes are not at the network wait for it.
     pub fn due(&self, now: Instant) -> Vec<Outbound> {
         let due = |entry: &&Entry| entry.written.is_none_or(|(at, writes)| at + resend_delay(writes) <= now);
-        self.writable().filter(due).map(|entry| entry.message.clone()).collect()
+        self.writable().filter(due).map(|entry| entry.row.outbound()).collect()
     }
 
     /// When the next message is due again.
@@ -149,7 +149,7 @@ impl Outbox {
     pub fn has_bytes(&mut self, id: &MessageId, handle: MediaHandle, until: Option<Timestamp>) {
         let entry = self.places.get(id).and_then(|place| self.entries.get_mut(place));
         if let Some(entry) = entry
-            && let Some(media) = entry.message.content.media_mut()
+            && let Some(media) = entry.row.content.media_mut()
         {
             media.handle = Some(handle);
             entry.bytes = BytesAtNetwork { until, fresh: true };
@@ -186,7 +186,7 @@ impl Outbox {
     /// only clocks of other nodes could tell, and one that is ahead would end a whole outbox.
     pub fn older_than(&self, age: Duration, now: Instant) -> Vec<MessageId> {
         let old = |entry: &&Entry| now.saturating_duration_since(entry.since) >= age;
-        self.entries.values().map(Box::as_ref).take_while(old).map(|entry| entry.message.id.clone()).collect()
+        self.entries.values().map(Box::as_ref).take_while(old).map(|entry| entry.row.message_id.clone()).collect()
     }
 }
 
@@ -239,14 +239,13 @@ mod tests {
         let text = || Content::Text { text: "hi".into() };
         let media = Media { id: Some(MediaId::new()), ..Media::of_type("image/png") };
         for (id, content) in [("A", text()), ("B", Content::Image { media, caption: None }), ("C", text())] {
-            let row = row(id, content);
-            outbox.push(row.outbound(), row, false, AccountBytes::default().take(0));
+            outbox.push(row(id, content), false, AccountBytes::default().take(0));
         }
         assert_eq!(due(&outbox), ["A"]);
         outbox.written(&MessageId("A".into()), Instant::now());
         assert!(due(&outbox).is_empty());
         let waiting = outbox.first_without_bytes(Timestamp::now()).unwrap();
-        assert_eq!(waiting.message.id.0, "B");
+        assert_eq!(waiting.row.message_id.0, "B");
 
         // Once they are there, it is written, even if they are to go soon; after that they have to be there again.
         outbox.has_bytes(&MessageId("B".into()), MediaHandle("h".into()), Some(Timestamp(1)));
@@ -266,7 +265,7 @@ mod tests {
         // Accepted in 1970, as a clock that is far ahead would have it.
         let row = row("A", Content::Text { text: "hi".into() });
         let before = Instant::now();
-        outbox.push(row.outbound(), row, true, AccountBytes::default().take(0));
+        outbox.push(row, true, AccountBytes::default().take(0));
         assert!(outbox.older_than(LIFE, before + LIFE - Duration::from_millis(1)).is_empty());
         assert_eq!(outbox.older_than(LIFE, Instant::now() + LIFE), [MessageId("A".into())]);
     }

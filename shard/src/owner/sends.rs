@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use model::address::{Address, AddressKind, Undeliverable};
 use model::error::CallError;
+use model::event::EventName;
 use model::format::Format;
 use model::id::{MessageId, RequestId, RowId};
 use model::message::Content;
@@ -18,7 +19,7 @@ use tokio::sync::oneshot;
 
 use super::channel::{Batch, Channel, OnCommit, Worked};
 use super::compose::Composed;
-use super::events::About;
+use super::events::{self, About};
 use super::inbound::reaction_payload;
 use super::outbox::{Entry, SendVerdict};
 use super::outbox_bytes::Charge;
@@ -38,6 +39,9 @@ const UNDELIVERABLE: &str = "undeliverable_recipient";
 
 /// The code of a message that the driver cannot send.
 const NOT_IMPLEMENTED: &str = "not_implemented";
+
+/// The events that the network's acceptance of a send may make.
+const OF_ACCEPTANCE: [EventName; 3] = [EventName::MessageSent, EventName::MessageStatus, EventName::MessageReaction];
 
 /// How much is kept of what the network says why it refuses, in characters.
 const LONGEST_REASON: usize = 1024;
@@ -234,11 +238,10 @@ impl Channel {
 
     /// A send was committed: it stands in the outbox from here on.
     pub fn sent(&mut self, row: MessageRow, client_ref: Option<String>, charge: Charge) -> Worked {
-        let message = row.outbound();
         let sent =
             Sent { message_id: row.message_id.clone(), client_ref, status: SentStatus::Queued, to: row.to.clone() };
         let id = row.message_id.clone();
-        self.outbox.push(message, row, false, charge);
+        self.outbox.push(row, false, charge);
         // Only a connected channel can have a verdict soon; the others' callers need not wait.
         let verdict = if self.row.status == Status::Connected { self.outbox.wait_for(&id) } else { None };
         Worked::Accepted(sent, verdict)
@@ -280,6 +283,18 @@ impl Channel {
             let span = span.since(row.created_at).with("gateway.message_id", id.as_str());
             span.with("gateway.channel_id", self.row.id.to_string()).end();
         }
+        let projected = self.settled_story(row, true);
+        let (customer, directory) = (self.row.customer, &self.owner.node.directory);
+        let is_short = recipients.is_none()
+            && projected.is_empty()
+            && !matches!(row.content, Content::StoryDelete { .. })
+            && directory.format() >= Format::THIRD
+            && events::are_unheard(directory, customer, self.row.id, &OF_ACCEPTANCE);
+        if is_short {
+            // What comes of the events below where nobody is to be told, without making them.
+            let (channel, message) = (self.row.id, id.clone());
+            return batch.commands.push(Command::Sent { customer, channel, message, at, heard_at: now });
+        }
         let sent = status_payload(row, AckStatus::Sent, at, None);
         let payloads = match &row.content {
             // A story is no message of any chat; that its deletion is done shows in the story.
@@ -298,7 +313,7 @@ impl Channel {
             verdict: Verdict::Accepted { recipients },
             at,
             events,
-            projected: self.settled_story(row, true),
+            projected,
         };
         batch.commands.push(settle.shortened(self.owner.node.directory.format()));
     }

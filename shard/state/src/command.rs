@@ -241,36 +241,69 @@ pub struct NewMessage {
 
 impl NewMessage {
     pub fn of(row: &MessageRow) -> Self {
-        Self::encoded(row, row.encode())
-    }
-
-    fn encoded(row: &MessageRow, encoded: Bytes) -> Self {
         Self {
             channel: row.channel,
             message_id: row.message_id.clone(),
             id: row.id,
             occurred_at: row.occurred_at,
-            row: encoded,
-            chat: (row.content.target().is_none() && !row.content.is_story()).then(|| row.chat.clone()),
+            row: row.encode(),
+            chat: row.content.kind().is_said_in_chat().then(|| row.chat.clone()),
         }
     }
 }
 
 /// A message of which its row says all.
 mod as_stored {
-    use serde::de::Error;
+    use model::message::ContentKind;
+    use serde::de::{Error, IgnoredAny};
     use serde::{Deserializer, Serializer};
 
-    use super::{Bytes, Deserialize, MessageRow, NewMessage, Serialize};
+    use super::{Address, Bytes, ChannelId, Deserialize, MessageId, NewMessage, RowId, Serialize, Timestamp};
+
+    /// What of a row a send is applied by. Every replica reads each send: all else of the row is skipped, and stored as it came.
+    #[derive(Deserialize)]
+    #[allow(dead_code, reason = "a row is a list of all its fields, in this order")]
+    struct Head {
+        id: RowId,
+        message_id: MessageId,
+        channel: ChannelId,
+        direction: IgnoredAny,
+        source: IgnoredAny,
+        chat: Address,
+        is_group: IgnoredAny,
+        from: IgnoredAny,
+        from_resolved: IgnoredAny,
+        from_lid: IgnoredAny,
+        from_phone: IgnoredAny,
+        to: IgnoredAny,
+        participant: IgnoredAny,
+        push_name: IgnoredAny,
+        content: Said,
+        #[serde(default)]
+        around: IgnoredAny,
+        client_ref: IgnoredAny,
+        request_id: IgnoredAny,
+        correlation_id: IgnoredAny,
+        occurred_at: Timestamp,
+        created_at: IgnoredAny,
+    }
+
+    #[derive(Deserialize)]
+    struct Said {
+        #[serde(rename = "type")]
+        kind: ContentKind,
+    }
 
     pub fn serialize<S: Serializer>(message: &NewMessage, serializer: S) -> Result<S::Ok, S::Error> {
         message.row.serialize(serializer)
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NewMessage, D::Error> {
-        let encoded = Bytes::deserialize(deserializer)?;
-        let row: MessageRow = machine::record::read(&encoded).map_err(D::Error::custom)?;
-        Ok(NewMessage::encoded(&row, encoded))
+        let row = Bytes::deserialize(deserializer)?;
+        let Head { id, message_id, channel, chat, content, occurred_at, .. } =
+            machine::record::read(&row).map_err(D::Error::custom)?;
+        let chat = content.kind.is_said_in_chat().then_some(chat);
+        Ok(NewMessage { channel, message_id, id, occurred_at, row, chat })
     }
 }
 

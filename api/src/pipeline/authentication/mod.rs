@@ -90,7 +90,7 @@ async fn judge(ctx: &RequestContext, address: Address) -> Result<Caller, (Suspec
             (verdict, Some(key.prefix()))
         }
         Token::Session(token, header) => {
-            let claimed = sessions::check(ctx, token, header).await.map_err(nobody)?;
+            let claimed = Box::pin(sessions::check(ctx, token, header)).await.map_err(nobody)?;
             let judge = |state: &DirectoryState| sessions::judge(state, &claimed, address);
             (judge_freshly(ctx, judge).await, None)
         }

@@ -22,12 +22,12 @@ pub async fn send(call: &mut ChannelCall) -> Outcome {
     let (said, media_room) = match content {
         SendContent::Ready(content) => (SendBody::Content(content), None),
         SendContent::Forward(key) => {
-            let left = call.cluster().media_left(customer, channel, &call.context()).await;
+            let left = Box::pin(call.cluster().media_left(customer, channel, &call.context())).await;
             (SendBody::Forward(key), left.map(|(room, _)| room))
         }
         SendContent::Media(media) => {
             // A channel that cannot send is not worth a fetch.
-            call.ask(CheckSend(Some(to.clone()))).await?;
+            Box::pin(call.ask(CheckSend(Some(to.clone())))).await?;
             let made = call.cluster().send_media(customer, channel, &media, &["media_url"], &call.context()).await;
             made.map_err(in_place)?
         }

@@ -119,9 +119,9 @@ impl Channel {
         if uploads.running.is_some() || uploads.retry_at.is_some_and(|at| Instant::now() < at) {
             return false;
         }
-        let message = entry.message.id.clone();
-        let Some(kind) = entry.message.content.media_kind() else { return false };
-        let row = entry.message.content.media().and_then(|media| media.id).and_then(|id| self.media_row(id));
+        let message = entry.row.message_id.clone();
+        let Some(kind) = entry.row.content.media_kind() else { return false };
+        let row = entry.row.content.media().and_then(|media| media.id).and_then(|id| self.media_row(id));
         let at_network = row.as_ref().and_then(|row| match row.live_handle(now) {
             Some(handle) if running.session.shows_as(handle, kind) => Some((handle.clone(), row.handle_expires_at)),
             _ => uploads.known(row, kind, now).map(|known| (known.handle.clone(), Some(known.expires_at))),

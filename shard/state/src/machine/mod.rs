@@ -195,6 +195,8 @@ impl Apply<'_> {
             whole => self.state.put(&key, whole),
         }
         self.put_message(&pointer_key, message, Some(sequence));
+        // The verdict comes soon, and finds none before it: the row is as new as its id.
+        self.state.note_absent(&keys::message_state(message.channel, message.id));
         self.said_by_channel(message);
         if let Some(row) = media {
             self.media(MediaCommand::Add(row));

@@ -7,7 +7,7 @@ use machine::{Machine, MemoryState, Position, State, View};
 use model::address::{Address, Suffixes};
 use model::event::{EventId, EventName};
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, MessageId, RowId};
-use model::message::Content;
+use model::message::{Content, MessageKey, Quoted, Surroundings};
 use model::status::{Reason, Status};
 use model::time::Timestamp;
 use model::webhook::DeliveryState;
@@ -259,8 +259,20 @@ fn the_short_commands_of_a_send_do_what_the_long_ones_do() {
     let long =
         Command::AcceptSend { customer, message, outbox: Bytes::new(), media: None, projected: Vec::new(), room: None };
     let short = Command::Send { message: NewMessage::of(&row), projected: Vec::new() };
-    let read: Command = msgpack::from_slice(&msgpack::to_vec(&short).unwrap()).unwrap();
-    assert_eq!(format!("{read:?}"), format!("{short:?}"));
+    let target = MessageKey { id: row.message_id.clone(), from_me: true, remote_jid: row.chat.clone() };
+    let reaction = Content::Reaction { target, emoji: "!".to_owned() };
+    for (content, is_said) in [(row.content.clone(), true), (Content::Catalog, true), (reaction, false)] {
+        assert_eq!(content.target().is_none(), is_said);
+        let quoted = Quoted { message_id: row.message_id.clone(), from: row.from.clone(), text: None };
+        let around = Surroundings { quoted: Some(quoted), ..Surroundings::default() };
+        let sent = Command::Send {
+            message: NewMessage::of(&MessageRow { content, around, ..row.clone() }),
+            projected: Vec::new(),
+        };
+        let read: Command = msgpack::from_slice(&msgpack::to_vec(&sent).unwrap()).unwrap();
+        assert_eq!(format!("{read:?}"), format!("{sent:?}"));
+        assert!(matches!(read, Command::Send { message, .. } if message.chat.is_some() == is_said));
+    }
     let unwanted = NewEvent { deliveries: Vec::new(), body: Bytes::new(), ..heard.clone() };
     let settle = |events, recipients| Command::Settle {
         channel: CHANNEL,
