@@ -24,15 +24,12 @@ use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
     use ErrorCode as E;
-    vec![
+    // All of them are for members with a dashboard session.
+    let routes = [
         Route::account(GET, "/v1/account/members", list)
-            .multi_channel()
-            .session()
             .doc("list_members", "List the account's members")
             .list::<MemberView>(),
         Route::account(POST, "/v1/account/members", invite)
-            .multi_channel()
-            .session()
             .doc("invite_member", "Invite somebody to the account")
             .about(
                 "For owners and admins; an owner is invited by owners. A message goes to the address, or, where the \
@@ -42,27 +39,22 @@ pub fn routes() -> Vec<Route> {
             .body(parse_invitation, json!({ "email": "ben@example.com", "role": "member" }))
             .created::<InvitedView>(),
         Route::account(POST, "/v1/account/members/{user_id}/invitation", invite_again)
-            .multi_channel()
-            .session()
             .doc("invite_member_again", "Invite a member again who has not come yet")
             .about("What was sent or given before is void.")
             .ok::<InvitedView>()
             .errors(&[E::NoOp]),
         Route::account(PATCH, "/v1/account/members/{user_id}", patch)
-            .multi_channel()
-            .session()
             .doc("update_member", "Change a member's role")
             .about("For owners and admins, and of others than oneself; owners are made and changed by owners.")
             .body(parse_change, json!({ "role": "viewer" }))
             .ok::<MemberView>(),
         Route::account(DELETE, "/v1/account/members/{user_id}", delete)
-            .multi_channel()
-            .session()
             .doc("remove_member", "Remove a member, or an invitation")
             .about("For owners and admins, owners by owners; everybody may leave. The member's sessions end at once.")
             .no_content()
             .errors(&[E::BadRequest]),
-    ]
+    ];
+    routes.map(Route::session).into()
 }
 
 #[derive(Serialize, JsonSchema)]
