@@ -36,9 +36,7 @@ pub fn routes() -> Vec<Route> {
 
 fn own_routes() -> Vec<Route> {
     vec![
-        Route::account(GET, "/v1/account", show)
-            .doc("get_account", "Get the account")
-            .ok::<AccountView>(),
+        Route::account(GET, "/v1/account", show).doc("get_account", "Get the account").ok::<AccountView>(),
         Route::account(PATCH, "/v1/account", patch)
             .doc("update_account", "Change the account's name or time zone")
             .body(parse_change, json!({ "name": "Acme", "timezone": "Europe/Berlin" }))
