@@ -174,10 +174,14 @@ impl Reply {
     }
 }
 
-/// A view: the fields of a record that it shows under their own names, and those that it makes.
+/// A view: the fields of a record that it shows under their own names, and those that it makes. With `move` it takes the record
+/// apart: what it makes of the whole record is made before.
 macro_rules! view_of {
-    ($record:ident => $($same:ident),+ $(; $($made:ident: $value:expr),+)?) => {
-        Self { $($same: Clone::clone(&$record.$same),)+ $($($made: $value,)+)? }
+    (move $record:ident => $($same:ident),+ $(; $($made:ident $(: $value:expr)?),+)?) => {
+        Self { $($same: $record.$same,)+ $($($made $(: $value)?,)+)? }
+    };
+    ($record:ident => $($same:ident),+ $(; $($made:ident $(: $value:expr)?),+)?) => {
+        Self { $($same: Clone::clone(&$record.$same),)+ $($($made $(: $value)?,)+)? }
     };
 }
 

@@ -8,14 +8,16 @@ use model::error::{CallError, ErrorCode};
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, Epoch, MessageId, NodeId, ShardId};
 use model::page::{Room, json_bytes};
 use model::time::Timestamp;
+use raft::directory::records::ChannelRecord;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use shard::call::Live;
 use shard::call::request::GetStatus;
 use shard::deliveries::view::{AttemptView, DeliveryRecord};
 use shard::history::{Direction, HistoryQuery, MessageError, MessageStatus, StoredMessage};
 
 use super::word;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::OperatorCall;
 use crate::route::{GET, Route};
 
@@ -82,6 +84,16 @@ pub struct Step {
     pub endpoint_id: Option<EndpointId>,
 }
 
+impl TraceView {
+    fn new(row: StoredMessage, channel: &ChannelRecord, live: &Live, steps: Vec<Step>) -> Self {
+        view_of!(
+            move row => message_id, direction, kind, from, to, status, error, client_ref, request_id, correlation_id;
+            channel_id: channel.id, channel_name: channel.name.clone(), customer_id: channel.customer_id,
+            shard: live.shard, node_id: live.node, epoch: live.epoch, steps
+        )
+    }
+}
+
 async fn show(call: &mut OperatorCall) -> Outcome {
     let named: Option<ChannelId> = call.asked(|query| query.id("channel_id"))?;
     let message = MessageId(call.parameter("message_id").to_owned());
@@ -137,25 +149,7 @@ async fn trace(
         let mut steps = steps_of(&row);
         steps.extend(own.flat_map(|(delivery, attempts)| steps_of_delivery(delivery, attempts)));
         steps.sort_by_key(|step| step.at);
-        TraceView {
-            message_id: row.message_id,
-            channel_id: channel,
-            channel_name: record.name.clone(),
-            customer_id: record.customer_id,
-            shard: live.shard,
-            node_id: live.node,
-            epoch: live.epoch,
-            direction: row.direction,
-            kind: row.kind,
-            from: row.from,
-            to: row.to,
-            status: row.status,
-            error: row.error,
-            client_ref: row.client_ref,
-            request_id: row.request_id,
-            correlation_id: row.correlation_id,
-            steps,
-        }
+        TraceView::new(row, &record, &live, steps)
     };
     Ok(rows.into_iter().map(of_row).collect())
 }

@@ -10,7 +10,7 @@ use shard::call::usage::DayUsage;
 use shard::usage::{Counts, Hour};
 
 use crate::query::Query;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::AccountCall;
 use crate::route::Route;
 
@@ -62,16 +62,8 @@ pub fn described(route: Route) -> Route {
 
 impl UsageView {
     fn of(date: Day, hour: Option<Timestamp>, channel_id: Option<ChannelId>, counts: &Counts) -> Self {
-        Self {
-            date,
-            hour,
-            channel_id,
-            sent: counts.sent,
-            received: counts.received,
-            failed: counts.failed,
-            media_bytes: counts.media_bytes,
-            webhook_deliveries: counts.delivered,
-        }
+        let webhook_deliveries = counts.delivered;
+        view_of!(counts => sent, received, failed, media_bytes; date, hour, channel_id, webhook_deliveries)
     }
 }
 
