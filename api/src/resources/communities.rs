@@ -28,7 +28,7 @@ pub fn routes() -> Vec<Route> {
             .list_or_page::<Community>(),
         Route::channel(POST, "/v1/channels/{id}/communities", create)
             .doc("create_community", "Create a community")
-            .body(|body| parse_create(body, &Suffixes::simulated()), json!({ "subject": "Neighbours" }))
+            .addressed_body(parse_create, json!({ "subject": "Neighbours" }))
             .created::<Community>(),
         Route::channel(GET, "/v1/channels/{id}/communities/{community_id}", show)
             .doc("get_community", "Show a community")
@@ -44,10 +44,7 @@ pub fn routes() -> Vec<Route> {
             .no_content(),
         Route::channel(POST, "/v1/channels/{id}/communities/{community_id}/groups", create_group)
             .doc("create_community_group", "Create a group in a community")
-            .body(
-                |body| parse_create_group(body, &Suffixes::simulated()),
-                json!({ "subject": "Tools", "participants": ["15550001002"] }),
-            )
+            .addressed_body(parse_create_group, json!({ "subject": "Tools", "participants": ["15550001002"] }))
             .created::<Group>()
             .errors(&[ErrorCode::UndeliverableRecipient]),
         Route::channel(PUT, "/v1/channels/{id}/communities/{community_id}/groups/{group_id}", add_group)
@@ -64,10 +61,7 @@ pub fn routes() -> Vec<Route> {
             .errors(&[ErrorCode::NoOp]),
         Route::channel(POST, "/v1/channels/{id}/communities/{community_id}/participants", change_participants)
             .doc("update_community_participants", "Add, remove, promote or demote members of a community")
-            .body(
-                |body| parse_participants(body, &Suffixes::simulated()),
-                json!({ "action": "add", "participants": ["15550001002"] }),
-            )
+            .addressed_body(parse_participants, json!({ "action": "add", "participants": ["15550001002"] }))
             .ok::<Results>(),
         Route::channel(GET, "/v1/channels/{id}/communities/{community_id}/invite", invite)
             .doc("get_community_invite", "Show a community's invite")

@@ -38,10 +38,7 @@ pub fn routes() -> Vec<Route> {
             .page::<Group>(),
         Route::channel(POST, "/v1/channels/{id}/groups", create)
             .doc("create_group", "Create a group")
-            .body(
-                |body| parse_create(body, &Suffixes::simulated()),
-                json!({ "subject": "Friends", "participants": ["15550001002"] }),
-            )
+            .addressed_body(parse_create, json!({ "subject": "Friends", "participants": ["15550001002"] }))
             .created::<Created>()
             .errors(&[ErrorCode::UndeliverableRecipient]),
         Route::channel(POST, "/v1/channels/{id}/groups/join", join)
@@ -84,10 +81,7 @@ pub fn routes() -> Vec<Route> {
             .errors(&[ErrorCode::NoOp]),
         Route::channel(POST, "/v1/channels/{id}/groups/{group_id}/participants", change_participants)
             .doc("update_group_participants", "Add, remove, promote or demote members of a group")
-            .body(
-                |body| parse_participants(body, &Suffixes::simulated()),
-                json!({ "action": "add", "participants": ["15550001002"] }),
-            )
+            .addressed_body(parse_participants, json!({ "action": "add", "participants": ["15550001002"] }))
             .ok::<Results>(),
         Route::channel(GET, "/v1/channels/{id}/groups/{group_id}/invite", invite)
             .doc("get_group_invite", "Show a group's invite")
@@ -104,10 +98,7 @@ pub fn routes() -> Vec<Route> {
             .list::<JoinRequest>(),
         Route::channel(POST, "/v1/channels/{id}/groups/{group_id}/join-requests", decide_requests)
             .doc("decide_group_join_requests", "Let those who wait into a group, or turn them away")
-            .body(
-                |body| parse_decision(body, &Suffixes::simulated()),
-                json!({ "action": "approve", "participants": ["15550001002"] }),
-            )
+            .addressed_body(parse_decision, json!({ "action": "approve", "participants": ["15550001002"] }))
             .ok::<Results>(),
     ];
     routes.map(|route| route.errors(REFUSALS)).into()
