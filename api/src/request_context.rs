@@ -260,13 +260,12 @@ pub struct AccountCall {
     pub charged: Charged,
 }
 
-/// The bucket that a request of an account costs a token of.
+/// The bucket that a request of an account costs a token of: the customer's, which is the budget of its programs, or that of the
+/// member's session in the console. No channel's bucket pays then, either.
 #[derive(Clone, Copy, Debug)]
-pub enum Charged {
-    /// The customer's, which is the budget of its programs.
-    Customer(BucketLevel),
-    /// That of the member's session in the console; no channel's bucket pays then, either.
-    Session(BucketLevel),
+pub struct Charged {
+    pub scope: LimitScope,
+    pub level: BucketLevel,
 }
 
 impl AccountCall {
