@@ -8,7 +8,7 @@ mod files;
 mod phones;
 mod session;
 
-use model::error::ErrorCode;
+use model::error::ErrorCode as E;
 
 use self::phones::PhoneView;
 use self::session::SessionView;
@@ -19,7 +19,6 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Of the public port. They belong to the console alone and are not part of the interface.
 pub fn routes_for_members() -> Vec<Route> {
-    use ErrorCode as E;
     let mut routes =
         pages(Route::public(GET, "/console", files::members), Route::public(GET, "/console/{page}", files::members));
     routes.extend([
@@ -56,7 +55,7 @@ fn pages(first: Route, page: Route) -> Vec<Route> {
             .doc("get_console_asset", "Get a file of the console")
             .content("text/css; charset=utf-8")
             .content("text/javascript; charset=utf-8")
-            .errors(&[ErrorCode::NotFound]),
+            .errors(&[E::NotFound]),
         Route::public(GET, "/console/licences.txt", files::licences)
             .doc("get_console_licences", "Read the licences of what the console is made of")
             .content(TEXT),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::field::{Body, rule};
 use model::id::{ChannelId, NodeId, ShardId, Slot};
 use model::time::Timestamp;
@@ -32,7 +32,6 @@ const COPIES_PATIENCE: Duration = Duration::from_secs(1);
 const MOST_AT_ONCE: u64 = 64;
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
         Route::operator(GET, "/v1/admin/layout", show)
             .doc("get_layout", "Get the placement of the shards and its last change")

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use futures::future::join_all;
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::field::{Body, Change, rule};
 use model::id::{CustomerId, DeliveryId, EndpointId};
 use model::page::{Cursor, ListId};
@@ -35,7 +35,6 @@ const LONGEST: usize = 30 * 86_400;
 const MOST_ERRORS: usize = 50;
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
         Route::operator(GET, "/v1/admin/webhooks/stuck", list)
             .doc("list_stuck_webhooks", "List the webhook endpoints whose deliveries do not get through")

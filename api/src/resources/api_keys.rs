@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::api_key::ApiKey;
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::field::{Body, Fields, Judged, rule};
 use model::id::{ChannelId, CustomerId, KeyId};
 use model::issue::{IssueCode, Violation};
@@ -38,7 +38,6 @@ const REST_PATIENCE: Duration = Duration::from_secs(10);
 const MOST_SCOPES: usize = 128;
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
         Route::account(POST, "/v1/api-keys", create)
             .doc("create_api_key", "Issue an API key")

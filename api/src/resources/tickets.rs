@@ -1,6 +1,6 @@
 //! `/v1/support/tickets`: for members with a dashboard session.
 
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::id::{ChannelId, CustomerId, TicketId, TicketMessageId};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::ticket::{Author, Category, NewTicket, Priority, TicketStatus, parse_message};
@@ -20,7 +20,6 @@ use crate::request_context::{AccountCall, RequestContext};
 use crate::route::{GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     // All of them are for members with a dashboard session.
     let routes = [
         Route::account(GET, "/v1/support/tickets", list)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::field::Change;
 use model::id::{ChannelId, CustomerId, EndpointId};
 use model::payload::ChatTypeFilter;
@@ -31,7 +31,6 @@ use crate::route::{DELETE, GET, PATCH, POST, Route};
 const MASK: &str = "***";
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
         Route::account(GET, "/v1/webhook-endpoints", list)
             .doc("list_webhook_endpoints", "List webhook endpoints")
@@ -278,10 +277,10 @@ mod tests {
     fn the_default_secret_is_for_account_wide_keys_and_administrators() {
         let code = |caller: &Caller| may_read_default_secret(caller).err().map(|error| error.code);
         assert_eq!(code(&test_caller(&["webhooks.read"], None)), None);
-        assert_eq!(code(&test_caller(&[], Some(ChannelId::new()))), Some(ErrorCode::ChannelScopedKey));
+        assert_eq!(code(&test_caller(&[], Some(ChannelId::new()))), Some(E::ChannelScopedKey));
         let roles = [
-            (Role::Viewer, Some(ErrorCode::InsufficientScope)),
-            (Role::Member, Some(ErrorCode::InsufficientScope)),
+            (Role::Viewer, Some(E::InsufficientScope)),
+            (Role::Member, Some(E::InsufficientScope)),
             (Role::Admin, None),
             (Role::Owner, None),
         ];

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::field::{Body, Change, rule};
 use model::id::UserId;
 use model::member::Role;
@@ -23,7 +23,6 @@ use crate::resources::{Link, email};
 use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     // All of them are for members with a dashboard session.
     let routes = [
         Route::account(GET, "/v1/account/members", list)

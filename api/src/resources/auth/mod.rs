@@ -6,7 +6,7 @@ mod passwords;
 mod sign_in;
 mod sign_up;
 
-use model::error::ErrorCode;
+use model::error::ErrorCode as E;
 use model::field::rule;
 use model::issue::{IssueCode, Violation};
 use model::member::{LONGEST_EMAIL, fold_email};
@@ -20,24 +20,17 @@ use crate::auth::session::TokensView;
 use crate::route::{POST, PUT, Route};
 
 /// What every one of them answers while the cluster cannot.
-const BACKEND: [ErrorCode; 2] = [ErrorCode::AuthBackendUnavailable, ErrorCode::WorkerAtCapacity];
+const BACKEND: [E; 2] = [E::AuthBackendUnavailable, E::WorkerAtCapacity];
 
 /// What a route answers to a token that is none of a session.
-const SESSION: [ErrorCode; 6] = [
-    ErrorCode::AuthMissing,
-    ErrorCode::AuthMalformed,
-    ErrorCode::AuthInvalid,
-    ErrorCode::AuthExpired,
-    ErrorCode::AuthRevoked,
-    ErrorCode::InsufficientScope,
-];
+const SESSION: [E; 6] =
+    [E::AuthMissing, E::AuthMalformed, E::AuthInvalid, E::AuthExpired, E::AuthRevoked, E::InsufficientScope];
 
 /// Of the examples in the document.
 const EMAIL: &str = "ann@example.com";
 const PASSWORD: &str = "correct horse battery";
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     let routes = [
         Route::public(POST, "/v1/auth/signup", sign_up::sign_up)
             .doc("sign_up", "Make an account with its first member and key")

@@ -7,7 +7,7 @@ mod pairing;
 mod status_history;
 mod view;
 
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::field::{Body, rule};
 use model::page::ListId;
 use raft::directory::Ended;
@@ -31,7 +31,6 @@ use crate::resources::delete_with_keys;
 use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     let lifecycle = |route: Route| {
         route
             .about(

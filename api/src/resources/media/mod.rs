@@ -7,7 +7,7 @@ mod range;
 mod receive;
 mod upload;
 
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::id::MediaId;
 use model::media::{MediaState, Sha256Hex};
 use model::page::ListId;
@@ -26,11 +26,9 @@ use crate::request_context::ChannelCall;
 use crate::route::{DELETE, GET, POST, Route};
 
 /// What a call whose bytes lie behind a URL may be refused with.
-pub const FETCHED: &[ErrorCode] =
-    &[ErrorCode::MediaFetchFailed, ErrorCode::MediaFetchBlocked, ErrorCode::MediaTooLarge];
+pub const FETCHED: &[E] = &[E::MediaFetchFailed, E::MediaFetchBlocked, E::MediaTooLarge];
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
         Route::channel(POST, "/v1/channels/{id}/media", upload::upload)
             .doc("upload_media", "Upload a file to send later")

@@ -8,7 +8,7 @@ mod detail;
 mod list;
 mod stats;
 
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::id::{DeliveryId, EndpointId};
 use model::page::ListId;
 use model::time::Timestamp;
@@ -20,7 +20,6 @@ use crate::request_context::AccountCall;
 use crate::route::{DELETE, GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
         Route::account(GET, "/v1/webhook-deliveries", list::of_account)
             .doc("list_webhook_deliveries", "List deliveries, the newest first")
