@@ -100,10 +100,7 @@ impl Caller {
 
     /// Who made a key that this caller makes.
     pub fn key_origin(&self) -> KeyOrigin {
-        match &self.credential {
-            Credential::Key(_) => KeyOrigin::ApiKey,
-            Credential::Session(_) => KeyOrigin::Dashboard,
-        }
+        if self.key().is_some() { KeyOrigin::ApiKey } else { KeyOrigin::Dashboard }
     }
 
     /// As the audit log names the caller.

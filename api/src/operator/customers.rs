@@ -17,7 +17,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::app::App;
 use crate::audit::Target;
 use crate::failure::of_kind;
 use crate::query::Query;
@@ -93,22 +92,19 @@ pub struct CreatedView {
 
 impl CustomerView {
     async fn of(ctx: &RequestContext, customer: &CustomerRecord) -> Result<Self, CallError> {
-        let limits = limits_of(&ctx.app, customer);
+        let limit = |quota| customer.limits.storage.limit(quota);
+        let storage = StorageLimitsView {
+            media_bytes: limit(Quota::MediaBytes),
+            message_bytes: limit(Quota::MessageBytes),
+            keys: limit(Quota::Keys),
+            labels: limit(Quota::Labels),
+            endpoints: limit(Quota::Endpoints),
+            tickets_open: limit(Quota::TicketsOpen),
+        };
+        let (per_customer, per_channel) = (ctx.app.customer_rule(customer), ctx.app.channel_rule(customer));
+        let limits = LimitsView { customer: per_customer, channel: per_channel, storage };
         Ok(Self { account: AccountView::of(ctx, customer).await?, limits })
     }
-}
-
-fn limits_of(app: &App, customer: &CustomerRecord) -> LimitsView {
-    let limit = |quota| customer.limits.storage.limit(quota);
-    let storage = StorageLimitsView {
-        media_bytes: limit(Quota::MediaBytes),
-        message_bytes: limit(Quota::MessageBytes),
-        keys: limit(Quota::Keys),
-        labels: limit(Quota::Labels),
-        endpoints: limit(Quota::Endpoints),
-        tickets_open: limit(Quota::TicketsOpen),
-    };
-    LimitsView { customer: app.customer_rule(customer), channel: app.channel_rule(customer), storage }
 }
 
 model::cursor! {

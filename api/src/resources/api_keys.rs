@@ -13,7 +13,7 @@ use model::page::{Cursor, ListId};
 use model::scope::{Scope, Scopes, missing};
 use model::time::Timestamp;
 use raft::directory::command::{Command, Reply as Updated};
-use raft::directory::records::{AuditActor, AuditEntry, KeyOrigin, KeyRecord};
+use raft::directory::records::{AuditEntry, KeyOrigin, KeyRecord};
 use raft::directory::state::DirectoryState;
 use raft::directory::{Ended, PORTION};
 use schemars::JsonSchema;
@@ -305,7 +305,11 @@ pub async fn delete_with_keys(
     customer: CustomerId,
     ended: Ended,
 ) -> Result<(), CallError> {
-    let mut audit = audited_revocations(ctx, customer, &entry.actor, |key| ended.includes(key));
+    // Every revocation is in the log.
+    let keys = ctx.directory().read(|state| state.keys_of(customer));
+    let ending = keys.iter().filter(|key| key.revoked_at.is_none() && ended.includes(key));
+    let revoked = ending.map(|key| ctx.audit_entry(customer, "key.revoked", entry.actor.clone(), target(key)));
+    let mut audit: Vec<AuditEntry> = revoked.collect();
     let many = audit.len() > PORTION;
     if many {
         audit.clear();
@@ -319,18 +323,6 @@ pub async fn delete_with_keys(
         tracing::info!(?ended, %error, "the directory's leader brings the deletion to its end");
     }
     Ok(())
-}
-
-/// Entries for the keys that end together with something else: every revocation is in the log.
-fn audited_revocations(
-    ctx: &RequestContext,
-    customer: CustomerId,
-    actor: &AuditActor,
-    ending: impl Fn(&KeyRecord) -> bool,
-) -> Vec<AuditEntry> {
-    let keys = ctx.directory().read(|state| state.keys_of(customer));
-    let ended = keys.iter().filter(|key| key.revoked_at.is_none() && ending(key));
-    ended.map(|key| ctx.audit_entry(customer, "key.revoked", actor.clone(), target(key))).collect()
 }
 
 /// The key of the path, as far as the calling key may see it.

@@ -10,7 +10,6 @@ use model::target::judge_url;
 use model::time::Timestamp;
 use model::webhook::Outcome as Ended;
 use model::webhook::endpoint::parse_probe;
-use raft::directory::records::EndpointRecord;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -127,7 +126,9 @@ async fn of_endpoint(call: &mut AccountCall) -> Outcome {
         .map_err(|blocked| Violation::from(blocked).at(&["url"]))?;
     call.cluster().take_test(call.customer_id(), &call.context()).await?;
     let signed_with = if endpoint.secret.is_some() { "endpoint" } else { BY_DEFAULT };
-    let material = material(call, &endpoint)?;
+    let cluster = call.cluster();
+    let material = Material::open(cluster.directory(), cluster.secrets(), &endpoint, call.now)
+        .map_err(|error| failure::internal("an endpoint's secrets cannot be opened", &error))?;
     let probe = match event {
         Some(name) => Probe::example(name, call.now, endpoint.channel_id),
         None => Probe::test(call.now, endpoint.channel_id, Some(endpoint.id)),
@@ -135,12 +136,6 @@ async fn of_endpoint(call: &mut AccountCall) -> Outcome {
     let outcome = send(call, endpoint.url.clone(), probe, material).await;
     let view = ProbeView::new(outcome, signed_with, Some(endpoint.id));
     Ok(Reply::ok(&ProbeView { status: json!(view.outcome), ..view }))
-}
-
-fn material(call: &AccountCall, endpoint: &EndpointRecord) -> Result<Material, CallError> {
-    let cluster = call.cluster();
-    Material::open(cluster.directory(), cluster.secrets(), endpoint, call.now)
-        .map_err(|error| failure::internal("an endpoint's secrets cannot be opened", &error))
 }
 
 /// What is sent to try out a receiver.
