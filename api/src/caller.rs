@@ -66,10 +66,7 @@ impl Caller {
 
     /// The API key, when it is one.
     pub fn key(&self) -> Option<&Arc<KeyRecord>> {
-        match &self.credential {
-            Credential::Key(key) => Some(key),
-            Credential::Session(_) => None,
-        }
+        if let Credential::Key(key) = &self.credential { Some(key) } else { None }
     }
 
     pub fn key_id(&self) -> Option<KeyId> {
@@ -78,10 +75,7 @@ impl Caller {
 
     /// The dashboard session, when it is one.
     pub fn session(&self) -> Option<&Session> {
-        match &self.credential {
-            Credential::Key(_) => None,
-            Credential::Session(session) => Some(session),
-        }
+        if let Credential::Session(session) = &self.credential { Some(session) } else { None }
     }
 
     /// When the key or the token ends.

@@ -115,10 +115,7 @@ impl Reply {
 
     /// How long the body is, where it lies in memory.
     pub fn length(&self) -> usize {
-        match &self.body {
-            Body::Whole(bytes) => bytes.len(),
-            Body::None | Body::Stream(_) => 0,
-        }
+        if let Body::Whole(bytes) = &self.body { bytes.len() } else { 0 }
     }
 
     /// Whether it is of bytes that are served in parts, too. They go out as they are, or their length and their tag would not be
