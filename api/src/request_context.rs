@@ -14,6 +14,7 @@ use model::page::ListId;
 use model::time::Timestamp;
 use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::records::{AuditActor, AuditEntry, ChannelRecord};
+use raft::directory::state::DirectoryState;
 use raft::directory::{Directory, UpdateError};
 use raft::room::Level;
 use salvo::Request;
@@ -187,6 +188,12 @@ impl RequestContext {
     /// A parameter of the path that is an identifier; `None` when it is none, which is a missing resource.
     pub fn id<T: FromStr>(&self, name: &str) -> Option<T> {
         self.parameter(name).parse().ok()
+    }
+
+    /// What the directory has under an identifier in the path; `None` when that is none, too.
+    pub fn known<I: FromStr, T>(&self, name: &str, look: impl FnOnce(&DirectoryState, I) -> Option<T>) -> Option<T> {
+        let id = self.id(name)?;
+        self.directory().read(|state| look(state, id))
     }
 
     /// Changes the directory; returns when no node acts on what was before.

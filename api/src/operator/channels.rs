@@ -138,7 +138,5 @@ pub(super) fn audited(call: &OperatorCall, channel: &ChannelRecord, action: &str
 }
 
 pub(super) fn find(call: &OperatorCall) -> Result<Arc<ChannelRecord>, CallError> {
-    let id: Option<ChannelId> = call.id("id");
-    let channel = id.and_then(|id| call.directory().read(|state| state.channel(id).cloned()));
-    channel.ok_or_else(CallError::channel_not_found)
+    call.known("id", |state, id: ChannelId| state.channel(id).cloned()).ok_or_else(CallError::channel_not_found)
 }

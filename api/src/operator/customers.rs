@@ -207,8 +207,7 @@ async fn delete(call: &mut OperatorCall) -> Outcome {
 }
 
 pub(super) fn find(call: &OperatorCall) -> Result<Arc<CustomerRecord>, CallError> {
-    let id: Option<CustomerId> = call.id("id");
-    let known = id.and_then(|id| call.directory().read(|state| state.customers.get(&id).cloned()));
+    let known = call.known("id", |state, id: CustomerId| state.customers.get(&id).cloned());
     let live = known.filter(|customer| customer.deleted_at.is_none());
     live.ok_or_else(|| CallError::not_found("customer", call.parameter("id")))
 }

@@ -379,11 +379,7 @@ async fn move_shard(call: &mut OperatorCall) -> Outcome {
 
 async fn move_channel(call: &mut OperatorCall) -> Outcome {
     let node = parse_optional_target(&call.optional_object().await?)?;
-    let id: Option<ChannelId> = call.id("id");
-    let shard = call.directory().read(|state| {
-        let channel = id.and_then(|id| state.channel(id))?;
-        state.shard_of(Slot::of_channel(channel.id))
-    });
+    let shard = call.known("id", |state, id: ChannelId| state.shard_of(Slot::of_channel(state.channel(id)?.id)));
     move_to(call, shard.ok_or_else(CallError::channel_not_found)?, node).await
 }
 

@@ -58,8 +58,7 @@ fn parse_reason(body: &Body) -> Result<String, CallError> {
 async fn enable(call: &mut OperatorCall) -> Outcome {
     // The body is judged before the resource is looked up.
     let reason = parse_reason(&call.object().await?)?;
-    let id: Option<EndpointId> = call.id("id");
-    let known = id.and_then(|id| call.directory().read(|state| state.endpoints.get(&id).cloned()));
+    let known = call.known("id", |state, id: EndpointId| state.endpoints.get(&id).cloned());
     let endpoint = known.ok_or_else(CallError::webhook_endpoint_not_found)?;
     if endpoint.enabled {
         return Err(CallError::no_op("the endpoint is switched on"));

@@ -138,8 +138,7 @@ fn customer(call: &OperatorCall) -> Result<CustomerId, CallError> {
 
 fn find(call: &OperatorCall) -> Result<Arc<UserRecord>, CallError> {
     let customer = customer(call)?;
-    let id: Option<UserId> = call.id("user_id");
-    let user = id.and_then(|id| call.directory().read(|state| state.users.user(id).cloned()));
+    let user = call.known("user_id", |state, id: UserId| state.users.user(id).cloned());
     let own = user.filter(|user| user.customer_id == customer);
     own.ok_or_else(|| CallError::not_found("member", call.parameter("user_id")))
 }

@@ -14,7 +14,6 @@ use model::scope::{Scope, Scopes, missing};
 use model::time::Timestamp;
 use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::records::{AuditEntry, KeyOrigin, KeyRecord};
-use raft::directory::state::DirectoryState;
 use raft::directory::{Ended, PORTION};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -327,9 +326,7 @@ pub async fn delete_with_keys(
 
 /// The key of the path, as far as the calling key may see it.
 fn find(call: &AccountCall) -> Result<Arc<KeyRecord>, CallError> {
-    let id: Option<KeyId> = call.id("id");
-    let known = |id| move |state: &DirectoryState| state.keys.get(&id).map(|key| state.as_ended(key.clone()));
-    let key = id.and_then(|id: KeyId| call.directory().read(known(id)));
+    let key = call.known("id", |state, id: KeyId| state.keys.get(&id).map(|key| state.as_ended(key.clone())));
     let own = key.filter(|key| key.customer_id == call.customer_id() && call.reaches(key.channel_id));
     own.ok_or_else(|| CallError::not_found("api_key", call.parameter("id")))
 }

@@ -239,8 +239,7 @@ fn may_read_default_secret(caller: &Caller) -> Result<(), CallError> {
 
 /// The endpoint of the path, as far as the key may see it: an account-wide one is missing for a bound key.
 pub fn find(call: &AccountCall) -> Result<Arc<EndpointRecord>, CallError> {
-    let id: Option<EndpointId> = call.id("id");
-    let endpoint = id.and_then(|id| call.directory().read(|state| state.endpoints.get(&id).cloned()));
+    let endpoint = call.known("id", |state, id: EndpointId| state.endpoints.get(&id).cloned());
     let own = endpoint.filter(|endpoint| endpoint.customer_id == call.customer_id());
     own.filter(|endpoint| call.reaches(endpoint.channel_id)).ok_or_else(CallError::webhook_endpoint_not_found)
 }

@@ -236,8 +236,7 @@ fn is_self(call: &AccountCall, user: &UserRecord) -> bool {
 
 /// The member of the path, of the caller's account.
 fn find(call: &AccountCall) -> Result<Arc<UserRecord>, CallError> {
-    let id: Option<UserId> = call.id("user_id");
-    let user = id.and_then(|id| call.directory().read(|state| state.users.user(id).cloned()));
+    let user = call.known("user_id", |state, id: UserId| state.users.user(id).cloned());
     let own = user.filter(|user| user.customer_id == call.customer_id());
     own.ok_or_else(|| CallError::not_found("member", call.parameter("user_id")))
 }

@@ -94,7 +94,8 @@ pub async fn recover(call: &mut AccountCall) -> Outcome {
 
 /// The endpoint, and the states of the deliveries that are given up.
 pub fn asked_to_purge(query: &Query<'_>) -> (Option<EndpointId>, Vec<DeliveryState>) {
-    let endpoint = query.required_id("endpoint_id");
+    let endpoint = query.id("endpoint_id");
+    query.require("endpoint_id");
     let waiting = |word: &str| DeliveryState::parse(word).filter(|state| WAITING.contains(state));
     let states = query.words("state", &WAITING.map(DeliveryState::as_str), waiting);
     (endpoint, if states.is_empty() { WAITING.to_vec() } else { states })
