@@ -36,8 +36,8 @@
 //! - A query's parser takes a [`&Query`](crate::query::Query) in the same way; handlers
 //!   ([`asked`](RequestContext::asked)) and documents share it, so it stands in a function of its own.
 //! - Answers: `ok`, `created`, `accepted`, `no_content`; `list` and `page` for `{ "data": [...] }`; `content` for bytes.
-//!   Types derive `schemars::JsonSchema` and bear the interface's name (`#[schemars(rename = "Label")]`); a
-//!   `&'static str` of few words gets `#[schemars(extend("enum" = ["a", "b"]))]`.
+//!   Types derive `schemars::JsonSchema` and bear the interface's name, by themselves where no other type has it or else by
+//!   `#[schemars(rename = "Label")]`; a `&'static str` of few words gets `#[schemars(extend("enum" = ["a", "b"]))]`.
 //! - A new name in a path (`{label_id}`) goes into `openapi/parameters.rs`.
 
 use futures::future::BoxFuture;

@@ -10,8 +10,8 @@ mod session;
 
 use model::error::ErrorCode as E;
 
-use self::phones::PhoneView;
-use self::session::SessionView;
+use self::phones::SimulatedPhone;
+use self::session::ConsoleSession;
 use crate::route::{DELETE, GET, POST, PUT, Route};
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -24,11 +24,11 @@ pub fn routes_for_members() -> Vec<Route> {
     routes.extend([
         Route::public(POST, "/console/session", session::log_in)
             .doc("open_console_session", "Log in to the console")
-            .ok::<SessionView>()
+            .ok::<ConsoleSession>()
             .errors(&[E::BadRequest, E::AuthInvalid]),
         Route::public(PUT, "/console/session", session::refresh)
             .doc("refresh_console_session", "Get another access token for the console")
-            .ok::<SessionView>()
+            .ok::<ConsoleSession>()
             .errors(&[E::BadRequest, E::AuthMissing, E::AuthInvalid, E::AuthExpired, E::AuthRevoked]),
         Route::public(DELETE, "/console/session", session::log_out)
             .doc("close_console_session", "Log out of the console")
@@ -36,7 +36,7 @@ pub fn routes_for_members() -> Vec<Route> {
             .errors(&[E::BadRequest]),
         Route::public(POST, "/console/phones", phones::scan)
             .doc("scan_with_simulated_phone", "Let a phone of the simulated network scan a code")
-            .ok::<PhoneView>()
+            .ok::<SimulatedPhone>()
             .errors(&[E::BadRequest, E::InvalidRequest, E::NotFound, E::Other]),
     ]);
     routes

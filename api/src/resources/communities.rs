@@ -10,7 +10,7 @@ use network::operation::communities::{CommunityAnswer, CommunityOperation};
 use serde_json::json;
 use shard::call::read::Filter;
 
-use super::groups::{MOST_NAMED, REFUSALS, Results, found, group_id, parse_participants};
+use super::groups::{MOST_NAMED, ParticipantsResult, REFUSALS, found, group_id, parse_participants};
 use crate::failure::of_kind;
 use crate::projection::{Page, check_people, read_refresh, read_rest};
 use crate::reply::{List, Outcome, Reply};
@@ -62,7 +62,7 @@ pub fn routes() -> Vec<Route> {
         Route::channel(POST, "/v1/channels/{id}/communities/{community_id}/participants", change_participants)
             .doc("update_community_participants", "Add, remove, promote or demote members of a community")
             .addressed_body(parse_participants, json!({ "action": "add", "participants": ["15550001002"] }))
-            .ok::<Results>(),
+            .ok::<ParticipantsResult>(),
         Route::channel(GET, "/v1/channels/{id}/communities/{community_id}/invite", invite)
             .doc("get_community_invite", "Show a community's invite")
             .ok::<GroupInvite>(),
@@ -214,7 +214,7 @@ async fn change_participants(call: &mut ChannelCall) -> Outcome {
     let (action, participants) = parse_participants(&call.object().await?, call.suffixes())?;
     let community = community_id(call)?;
     let answer = call.operate(CommunityOperation::Participants { community, action, participants }).await?;
-    of_kind!(answer, CommunityAnswer::Participants(participants) => Reply::ok(&Results::of(participants)))
+    of_kind!(answer, CommunityAnswer::Participants(participants) => Reply::ok(&ParticipantsResult::of(participants)))
 }
 
 async fn invite(call: &mut ChannelCall) -> Outcome {

@@ -39,7 +39,7 @@ pub fn routes() -> Vec<Route> {
         Route::channel(POST, "/v1/channels/{id}/groups", create)
             .doc("create_group", "Create a group")
             .addressed_body(parse_create, json!({ "subject": "Friends", "participants": ["15550001002"] }))
-            .created::<Created>()
+            .created::<CreatedGroup>()
             .errors(&[ErrorCode::UndeliverableRecipient]),
         Route::channel(POST, "/v1/channels/{id}/groups/join", join)
             .doc("join_group", "Join a group by its invite")
@@ -68,7 +68,7 @@ pub fn routes() -> Vec<Route> {
             .about("The body names the picture, or is the picture itself.")
             .body(parse_source, json!({ "picture_url": "https://example.com/a.png" }))
             .content_body(picture_content())
-            .ok::<ShownPicture>()
+            .ok::<GroupPicture>()
             .errors(FETCHED),
         Route::channel(DELETE, "/v1/channels/{id}/groups/{group_id}/picture", remove_picture)
             .doc("remove_group_picture", "Take a group's picture away")
@@ -82,7 +82,7 @@ pub fn routes() -> Vec<Route> {
         Route::channel(POST, "/v1/channels/{id}/groups/{group_id}/participants", change_participants)
             .doc("update_group_participants", "Add, remove, promote or demote members of a group")
             .addressed_body(parse_participants, json!({ "action": "add", "participants": ["15550001002"] }))
-            .ok::<Results>(),
+            .ok::<ParticipantsResult>(),
         Route::channel(GET, "/v1/channels/{id}/groups/{group_id}/invite", invite)
             .doc("get_group_invite", "Show a group's invite")
             .ok::<GroupInvite>(),
@@ -99,7 +99,7 @@ pub fn routes() -> Vec<Route> {
         Route::channel(POST, "/v1/channels/{id}/groups/{group_id}/join-requests", decide_requests)
             .doc("decide_group_join_requests", "Let those who wait into a group, or turn them away")
             .addressed_body(parse_decision, json!({ "action": "approve", "participants": ["15550001002"] }))
-            .ok::<Results>(),
+            .ok::<ParticipantsResult>(),
     ];
     routes.map(|route| route.errors(REFUSALS)).into()
 }
@@ -150,8 +150,7 @@ fn parse_create(body: &Body, suffixes: &Suffixes) -> Result<(String, Vec<Address
 
 /// A group that was just made, and how it went for each who was named.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "CreatedGroup")]
-struct Created {
+struct CreatedGroup {
     #[serde(flatten)]
     group: Group,
     /// How it went for each who was named.
@@ -162,9 +161,9 @@ async fn create(call: &mut ChannelCall) -> Outcome {
     let (subject, participants) = parse_create(&call.object().await?, call.suffixes())?;
     check_people(call, &participants).await?;
     let answer = call.operate(GroupOperation::Create { subject, participants }).await?;
-    of_kind!(answer, GroupAnswer::Created { group, participants_result } => Reply::created(&Created {
+    of_kind!(answer, GroupAnswer::Created { group, participants_result } => Reply::created(&CreatedGroup {
         group: found(call, &group.id).await?,
-        participants_result: Results::of(participants_result).participants,
+        participants_result: ParticipantsResult::of(participants_result).participants,
     }))
 }
 
@@ -195,8 +194,7 @@ async fn set_description(call: &mut ChannelCall) -> Outcome {
 
 /// `{ "picture_url": URI }`
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "GroupPicture")]
-struct ShownPicture {
+struct GroupPicture {
     picture_url: String,
 }
 
@@ -205,7 +203,7 @@ async fn set_picture(call: &mut ChannelCall) -> Outcome {
     let group = group_id(call)?;
     let answer = call.operate(GroupOperation::SetPicture { group, picture }).await?;
     of_kind!(answer, GroupAnswer::Picture { picture_url: Some(picture_url) } =>
-        Reply::ok(&ShownPicture { picture_url }))
+        Reply::ok(&GroupPicture { picture_url }))
 }
 
 async fn remove_picture(call: &mut ChannelCall) -> Outcome {
@@ -235,19 +233,18 @@ async fn change_settings(call: &mut ChannelCall) -> Outcome {
 
 /// How an action went for each who was named.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ParticipantsResult")]
-pub struct Results {
+pub struct ParticipantsResult {
     participants: Vec<ParticipantResult>,
 }
 
-impl Results {
+impl ParticipantsResult {
     pub fn of(participants: Vec<ParticipantResult>) -> Self {
         Self { participants: participants.into_iter().map(ParticipantResult::explained).collect() }
     }
 }
 
 fn results(answer: GroupAnswer) -> Outcome {
-    of_kind!(answer, GroupAnswer::Participants(participants) => Reply::ok(&Results::of(participants)))
+    of_kind!(answer, GroupAnswer::Participants(participants) => Reply::ok(&ParticipantsResult::of(participants)))
 }
 
 /// Reads `{ "action", "participants" }`, where the action is one of some words.

@@ -17,14 +17,13 @@ pub fn routes() -> Vec<Route> {
             .doc("get_limits", "See how many calls are left")
             .about("`per_channel` is of the channel that the query names, or that the key is bound to.")
             .query(|query| query.id::<ChannelId>("channel_id"))
-            .ok::<LimitsView>()
+            .ok::<Limits>()
             .errors(&[ErrorCode::ChannelNotFound, ErrorCode::ChannelAccessDenied]),
     ]
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Limits")]
-struct LimitsView {
+struct Limits {
     /// The account's bucket.
     per_customer: BucketView,
     /// The channel's bucket; null when no channel is named.
@@ -71,5 +70,5 @@ async fn show(call: &mut AccountCall) -> Outcome {
         call.cluster().peek(call.customer_id(), None, rule, &call.context()).await?
     };
     let per_customer = BucketView::from(per_customer);
-    Ok(Reply::ok(&LimitsView { per_customer, per_channel, channel_id, per_key: None }).uncached())
+    Ok(Reply::ok(&Limits { per_customer, per_channel, channel_id, per_key: None }).uncached())
 }

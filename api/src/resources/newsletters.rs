@@ -78,10 +78,10 @@ pub fn routes() -> Vec<Route> {
         Route::channel(POST, "/v1/channels/{id}/newsletters/{newsletter_id}/messages/{server_id}/reaction", react)
             .doc("react_to_newsletter_message", "React to what a newsletter has published")
             .body(parse_emoji, json!({ "emoji": "👍" }))
-            .accepted::<Reaction>(),
+            .accepted::<NewsletterReaction>(),
         Route::channel(POST, "/v1/channels/{id}/newsletters/{newsletter_id}/admins/{contact_id}", invite_admin)
             .doc("invite_newsletter_admin", "Ask a contact to be an admin of a newsletter")
-            .accepted::<AdminInvite>()
+            .accepted::<NewsletterAdminInvite>()
             .errors(&[ErrorCode::NoOp, ErrorCode::UndeliverableRecipient]),
         Route::channel(DELETE, "/v1/channels/{id}/newsletters/{newsletter_id}/admins/{contact_id}", remove_admin)
             .doc("remove_newsletter_admin", "Make an admin of a newsletter a subscriber")
@@ -292,8 +292,7 @@ fn parse_emoji(body: &Body) -> Result<String, CallError> {
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "NewsletterReaction")]
-struct Reaction {
+struct NewsletterReaction {
     /// The message, by its place in the newsletter.
     server_id: u64,
     emoji: String,
@@ -304,12 +303,11 @@ async fn react(call: &mut ChannelCall) -> Outcome {
     let newsletter = newsletter_id(call)?;
     let server_id = call.id("server_id").ok_or_else(|| CallError::message_not_found(call.parameter("server_id")))?;
     call.operate(NewsletterOperation::React { newsletter, server_id, emoji: emoji.clone() }).await?;
-    Ok(Reply::accepted(&Reaction { server_id, emoji }))
+    Ok(Reply::accepted(&NewsletterReaction { server_id, emoji }))
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "NewsletterAdminInvite")]
-struct AdminInvite {
+struct NewsletterAdminInvite {
     /// Until when the invitation can be taken.
     invite_expires_at: Timestamp,
 }
@@ -319,7 +317,7 @@ async fn invite_admin(call: &mut ChannelCall) -> Outcome {
     let whom = call.person().await?;
     let answer = call.operate(NewsletterOperation::InviteAdmin { newsletter, whom }).await?;
     of_kind!(answer, NewsletterAnswer::Invited { invite_expires_at } =>
-        Reply::accepted(&AdminInvite { invite_expires_at }))
+        Reply::accepted(&NewsletterAdminInvite { invite_expires_at }))
 }
 
 async fn remove_admin(call: &mut ChannelCall) -> Outcome {

@@ -27,7 +27,7 @@ pub fn routes() -> Vec<Route> {
     let routes = [
         Route::account(GET, "/v1/account/members", list)
             .doc("list_members", "List the account's members")
-            .list::<MemberView>(),
+            .list::<Member>(),
         Route::account(POST, "/v1/account/members", invite)
             .doc("invite_member", "Invite somebody to the account")
             .about(
@@ -36,17 +36,17 @@ pub fn routes() -> Vec<Route> {
                  seven days and once.",
             )
             .body(parse_invitation, json!({ "email": "ben@example.com", "role": "member" }))
-            .created::<InvitedView>(),
+            .created::<InvitedMember>(),
         Route::account(POST, "/v1/account/members/{user_id}/invitation", invite_again)
             .doc("invite_member_again", "Invite a member again who has not come yet")
             .about("What was sent or given before is void.")
-            .ok::<InvitedView>()
+            .ok::<InvitedMember>()
             .errors(&[E::NoOp]),
         Route::account(PATCH, "/v1/account/members/{user_id}", patch)
             .doc("update_member", "Change a member's role")
             .about("For owners and admins, and of others than oneself; owners are made and changed by owners.")
             .body(parse_change, json!({ "role": "viewer" }))
-            .ok::<MemberView>(),
+            .ok::<Member>(),
         Route::account(DELETE, "/v1/account/members/{user_id}", delete)
             .doc("remove_member", "Remove a member, or an invitation")
             .about("For owners and admins, owners by owners; everybody may leave. The member's sessions end at once.")
@@ -57,8 +57,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Member")]
-struct MemberView {
+struct Member {
     id: UserId,
     email: String,
     role: Role,
@@ -70,7 +69,7 @@ struct MemberView {
     last_login_at: Option<Timestamp>,
 }
 
-impl From<&UserRecord> for MemberView {
+impl From<&UserRecord> for Member {
     fn from(user: &UserRecord) -> Self {
         view_of!(
             user => id, email, role, created_at, last_login_at;
@@ -80,18 +79,16 @@ impl From<&UserRecord> for MemberView {
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "InvitedMember")]
-struct InvitedView {
+struct InvitedMember {
     #[serde(flatten)]
-    member: MemberView,
+    member: Member,
     /// How whoever is invited gets to choose a password.
-    invitation: InvitationView,
+    invitation: Invitation,
 }
 
 /// How whoever is invited gets to choose a password.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Invitation")]
-struct InvitationView {
+struct Invitation {
     /// Whether a message goes to the address. Token and page are null then: they are for who reads its mail.
     mailed: bool,
     /// For `PUT /v1/auth/password/reset`.
@@ -105,7 +102,7 @@ struct InvitationView {
 async fn list(call: &mut AccountCall) -> Outcome {
     let users = call
         .directory()
-        .read(|state| state.users.of_customer(call.customer_id()).map(|user| MemberView::from(&**user)).collect());
+        .read(|state| state.users.of_customer(call.customer_id()).map(|user| Member::from(&**user)).collect());
     Ok(Reply::ok(&List::whole(users)))
 }
 
@@ -164,7 +161,7 @@ async fn count(call: &AccountCall, email: &str) -> Result<(), CallError> {
 }
 
 /// Sends the message, or says what it would have said.
-fn invited(call: &AccountCall, user: &UserRecord) -> Result<InvitedView, CallError> {
+fn invited(call: &AccountCall, user: &UserRecord) -> Result<InvitedMember, CallError> {
     let link = Link::of(call, user, call.now.plus(INVITATION_LIFE))?;
     let mailed = call.app.auth.mail.reaches_people();
     let expires_at = link.expires_at;
@@ -172,11 +169,11 @@ fn invited(call: &AccountCall, user: &UserRecord) -> Result<InvitedView, CallErr
         let inviter = call.caller.actor().email.unwrap_or_default();
         let base_url = &call.app.config.base_url;
         call.app.auth.mail.invite(base_url, &user.email, &inviter, &link.in_words(base_url));
-        InvitationView { mailed, token: None, url: None, expires_at }
+        Invitation { mailed, token: None, url: None, expires_at }
     } else {
-        InvitationView { mailed, token: Some(link.token), url: link.url, expires_at }
+        Invitation { mailed, token: Some(link.token), url: link.url, expires_at }
     };
-    Ok(InvitedView { member: MemberView::from(user), invitation })
+    Ok(InvitedMember { member: Member::from(user), invitation })
 }
 
 /// Reads `{ "role" }`.
@@ -195,7 +192,7 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     attempts::count(call, &[Attempt::EntryBy(call.customer_id())]).await?;
     let change = UserChange { role: Change::To(role), ..UserChange::default() };
     let answer = update(call, &user, change, "member.updated").await?;
-    of_kind!(answer, Updated::User(user) => Reply::ok(&MemberView::from(&user)))
+    of_kind!(answer, Updated::User(user) => Reply::ok(&Member::from(&user)))
 }
 
 async fn delete(call: &mut AccountCall) -> Outcome {

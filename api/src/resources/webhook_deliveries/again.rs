@@ -30,14 +30,12 @@ pub struct RecoverView {
 
 /// What a recovery would be about.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "RecoveryCount")]
-pub struct CountView {
+pub struct RecoveryCount {
     matched: u64,
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Purge")]
-pub struct PurgeView {
+pub struct Purge {
     matched: u64,
 }
 
@@ -86,7 +84,7 @@ pub async fn recover(call: &mut AccountCall) -> Outcome {
     };
     if asked.dry_run {
         let matched = call.cluster().count_sweep(sweep, &call.context()).await?;
-        return Ok(Reply::ok(&CountView { matched }));
+        return Ok(Reply::ok(&RecoveryCount { matched }));
     }
     let matched = call.cluster().sweep(sweep, &call.context()).await?;
     Ok(Reply::accepted(&RecoverView { job_id, matched }))
@@ -120,5 +118,5 @@ pub async fn purge(call: &mut AccountCall) -> Outcome {
         reached: None,
     };
     let matched = call.cluster().sweep(sweep, &call.context()).await?;
-    Ok(Reply::accepted(&PurgeView { matched }))
+    Ok(Reply::accepted(&Purge { matched }))
 }

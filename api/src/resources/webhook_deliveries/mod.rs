@@ -29,11 +29,11 @@ pub fn routes() -> Vec<Route> {
         Route::account(DELETE, "/v1/webhook-deliveries", again::purge)
             .doc("purge_webhook_deliveries", "Give up what waits for an endpoint")
             .query(again::asked_to_purge)
-            .accepted::<again::PurgeView>()
+            .accepted::<again::Purge>()
             .errors(&[E::WebhookEndpointNotFound]),
         Route::account(GET, "/v1/webhook-deliveries/{delivery_id}", detail::show)
             .doc("get_webhook_delivery", "Get a delivery with its attempts")
-            .ok::<detail::DetailView>(),
+            .ok::<detail::WebhookDeliveryDetail>(),
         Route::account(POST, "/v1/webhook-deliveries/{delivery_id}/redeliver", again::redeliver)
             .doc("redeliver", "Make a delivery again")
             .accepted::<DeliveryRecord>()
@@ -50,11 +50,11 @@ pub fn routes() -> Vec<Route> {
                 json!({ "since": "2026-01-01T00:00:00.000Z", "states": ["exhausted"] }),
             )
             .accepted::<again::RecoverView>()
-            .ok::<again::CountView>(),
+            .ok::<again::RecoveryCount>(),
         Route::account(GET, "/v1/webhook-endpoints/{id}/stats", stats::show)
             .doc("get_endpoint_stats", "See how an endpoint's deliveries stand")
             .query(|query| query.time("since"))
-            .ok::<stats::StatsView>(),
+            .ok::<stats::EndpointStats>(),
     ]
 }
 
