@@ -106,6 +106,14 @@ impl ChannelCall {
         A::answer(self.ask(Operate(operation.into())).await?).ok_or_else(|| failure::unexpected(&"nothing"))
     }
 
+    /// As [`Self::operate`], where a read asks for it ([`read_refresh`]).
+    ///
+    /// # Errors
+    /// As [`ChannelCall::operate`].
+    pub async fn refresh<A: Area>(&mut self, is_asked: bool, operation: A) -> Result<(), CallError> {
+        if is_asked { self.operate(operation).await.map(drop) } else { Ok(()) }
+    }
+
     /// Refuses what the channel's status refuses, before what its operation needs is looked at.
     ///
     /// # Errors

@@ -38,9 +38,7 @@ async fn all(call: &mut ChannelCall) -> Result<Vec<Blocked>, CallError> {
 
 async fn list(call: &mut ChannelCall) -> Outcome {
     let (refresh, page) = call.asked(|query| (read_refresh(query), call.rest::<Blocked>(query)))?;
-    if refresh {
-        call.operate(BlacklistOperation::List).await?;
-    }
+    call.refresh(refresh, BlacklistOperation::List).await?;
     let blocked = all(call).await?;
     let count = blocked.len();
     let List { data, next_cursor } = page.of(blocked, |blocked| blocked.id.to_string());

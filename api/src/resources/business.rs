@@ -111,9 +111,7 @@ async fn own(call: &mut ChannelCall) -> Result<BusinessProfile, CallError> {
 }
 
 async fn show_profile(call: &mut ChannelCall) -> Outcome {
-    if call.asked(read_refresh)? {
-        call.operate(BusinessOperation::Show).await?;
-    }
+    call.refresh(call.asked(read_refresh)?, BusinessOperation::Show).await?;
     Ok(Reply::ok(&own(call).await?))
 }
 

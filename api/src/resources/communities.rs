@@ -99,9 +99,7 @@ async fn shown(call: &mut ChannelCall, id: &Address) -> Outcome {
 
 async fn list(call: &mut ChannelCall) -> Outcome {
     let (refresh, page) = call.asked(|query| (read_refresh(query), call.rest::<KnownCommunity>(query)))?;
-    if refresh {
-        call.operate(CommunityOperation::List).await?;
-    }
+    call.refresh(refresh, CommunityOperation::List).await?;
     let known = call.page_of::<KnownCommunity>(Filter::All, page).await?;
     Ok(Reply::ok(&known.map(|known| known.community)))
 }
@@ -126,9 +124,7 @@ async fn create(call: &mut ChannelCall) -> Outcome {
 async fn show(call: &mut ChannelCall) -> Outcome {
     let refresh = call.asked(read_refresh)?;
     let community = community_id(call)?;
-    if refresh {
-        call.operate(CommunityOperation::Show { community: community.clone() }).await?;
-    }
+    call.refresh(refresh, CommunityOperation::Show { community: community.clone() }).await?;
     shown(call, &community).await
 }
 

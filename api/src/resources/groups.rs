@@ -121,9 +121,7 @@ fn read_flags(query: &Query<'_>) -> (bool, bool) {
 
 async fn list(call: &mut ChannelCall) -> Outcome {
     let (page, (refresh, participants)) = call.asked(|query| (call.page::<Group>(query), read_flags(query)))?;
-    if refresh {
-        call.operate(GroupOperation::List).await?;
-    }
+    call.refresh(refresh, GroupOperation::List).await?;
     let mut groups = call.page_of::<Group>(Filter::All, page).await?;
     if !participants {
         groups.data.iter_mut().for_each(|group| group.participants.clear());
@@ -134,9 +132,7 @@ async fn list(call: &mut ChannelCall) -> Outcome {
 async fn show(call: &mut ChannelCall) -> Outcome {
     let refresh = call.asked(read_refresh)?;
     let id = group_id(call)?;
-    if refresh {
-        call.operate(GroupOperation::Show { group: id.clone() }).await?;
-    }
+    call.refresh(refresh, GroupOperation::Show { group: id.clone() }).await?;
     Ok(Reply::ok(&found(call, &id).await?))
 }
 

@@ -114,9 +114,7 @@ fn read_role(query: &Query<'_>) -> Option<NewsletterRole> {
 async fn list(call: &mut ChannelCall) -> Outcome {
     let (role, refresh, page) =
         call.asked(|query| (read_role(query), read_refresh(query), call.rest::<Newsletter>(query)))?;
-    if refresh {
-        call.operate(NewsletterOperation::List).await?;
-    }
+    call.refresh(refresh, NewsletterOperation::List).await?;
     let mut newsletters = call.page_of::<Newsletter>(Filter::All, page).await?;
     newsletters.data.retain(|newsletter| role.is_none_or(|role| newsletter.role == role));
     Ok(Reply::ok(&newsletters))
