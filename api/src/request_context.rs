@@ -304,6 +304,18 @@ impl AccountCall {
         }
     }
 
+    /// Whether something may be made that belongs to `channel`, or to the account when that is `None`.
+    ///
+    /// # Errors
+    /// As [`Self::own_channel`], and `channel_scoped_key` when a bound key names no channel.
+    pub fn may_bind_to(&self, channel: Option<ChannelId>) -> Result<(), CallError> {
+        match (channel, self.bound_channel()) {
+            (Some(id), _) => self.own_channel(id).map(drop),
+            (None, Some(bound)) => Err(CallError::channel_scoped_key(bound)),
+            (None, None) => Ok(()),
+        }
+    }
+
     /// The account's list of what a route shows: all of it, or what belongs to the resource `within`. Another account's
     /// list, another resource's and the same in another order are others, and their cursors are refused.
     pub fn list(&self, within: Option<Uuid>, ascending: bool) -> ListId {

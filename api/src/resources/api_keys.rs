@@ -225,11 +225,7 @@ fn within(asked: Option<Timestamp>, latest: Option<Timestamp>) -> Result<Option<
 async fn create(call: &mut AccountCall) -> Outcome {
     let asked = CreateKey::parse(&call.object().await?, call.now)?;
     let expires_at = within(asked.expires_at, call.caller.latest_expiry())?;
-    match (asked.channel_id, call.bound_channel()) {
-        (Some(id), _) => drop(call.own_channel(id)?),
-        (None, Some(bound)) => return Err(CallError::channel_scoped_key(bound)),
-        (None, None) => {}
-    }
+    call.may_bind_to(asked.channel_id)?;
     // A key mints no more than it has itself.
     let lacking = missing(&asked.scopes, &call.caller.scopes);
     if !lacking.is_empty() {

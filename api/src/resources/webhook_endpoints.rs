@@ -130,11 +130,7 @@ async fn list(call: &mut AccountCall) -> Outcome {
 
 async fn create(call: &mut AccountCall) -> Outcome {
     let asked = CreateEndpoint::parse(&call.object().await?, &call.app.config.target_policy)?;
-    match (asked.channel_id, call.bound_channel()) {
-        (Some(id), _) => drop(call.own_channel(id)?),
-        (None, Some(bound)) => return Err(CallError::channel_scoped_key(bound)),
-        (None, None) => {}
-    }
+    call.may_bind_to(asked.channel_id)?;
     let id = EndpointId::new();
     judge_urls(call, None, &asked.url)?;
     let headers = seal_headers(call, id, &asked.headers)?;
