@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::customers;
+use crate::auth::session::new_member;
 use crate::failure::of_kind;
 use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::OperatorCall;
@@ -92,17 +93,8 @@ async fn list(call: &mut OperatorCall) -> Outcome {
 async fn create(call: &mut OperatorCall) -> Outcome {
     let (email, password, role, email_verified) = parse_create(&call.object().await?)?;
     let customer_id = customer(call)?;
-    let user = UserRecord {
-        id: UserId::new(),
-        customer_id,
-        email,
-        password: call.app.auth.passwords.hash(call.client.ip, password).await?,
-        role,
-        email_verified,
-        verification: None,
-        created_at: call.now,
-        last_login_at: None,
-    };
+    let password = call.app.auth.passwords.hash(call.client.ip, password).await?;
+    let user = UserRecord { email_verified, ..new_member(customer_id, email, password, role, call.now) };
     let entry = call.audited(customer_id, "member.created", user.audit_target());
     call.update(Command::Users(UserCommand::Create(user.clone())), vec![entry]).await?;
     Ok(Reply::created(&UserView::from(&user)))

@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::auth::password_token::INVITATION_LIFE;
+use crate::auth::session::new_member;
 use crate::failure::{self, of_kind};
 use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::AccountCall;
@@ -122,17 +123,7 @@ async fn invite(call: &mut AccountCall) -> Outcome {
     if taken {
         return Err(failure::email_taken());
     }
-    let user = UserRecord {
-        id: UserId::new(),
-        customer_id: call.customer_id(),
-        email,
-        password: PasswordHash::unset(rand::random()),
-        role,
-        email_verified: false,
-        verification: None,
-        created_at: call.now,
-        last_login_at: None,
-    };
+    let user = new_member(call.customer_id(), email, PasswordHash::unset(rand::random()), role, call.now);
     let entry = call.audited("member.invited", user.audit_target());
     call.update(Command::Users(UserCommand::Create(user.clone())), vec![entry]).await?;
     Ok(Reply::created(&invited(call, &user)?).uncached())

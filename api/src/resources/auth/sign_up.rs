@@ -103,17 +103,8 @@ async fn at_once(ctx: &RequestContext, SignUp { email, password, name }: SignUp)
 
 /// The first member of a new account, whose address is not confirmed.
 fn owner(ctx: &RequestContext, email: String, password: PasswordHash) -> UserRecord {
-    UserRecord {
-        id: UserId::new(),
-        customer_id: CustomerId::new(),
-        email,
-        password,
-        role: Role::Owner,
-        email_verified: false,
-        verification: None,
-        created_at: ctx.now,
-        last_login_at: Some(ctx.now),
-    }
+    let owner = session::new_member(CustomerId::new(), email, password, Role::Owner, ctx.now);
+    UserRecord { last_login_at: Some(ctx.now), ..owner }
 }
 
 /// Makes an account of its owner, with a first key and a session. The directory may refuse it, as when another one took
