@@ -54,24 +54,22 @@ pub fn routes() -> Vec<Route> {
 pub struct CustomerView {
     #[serde(flatten)]
     pub account: AccountView,
-    pub limits: LimitsView,
+    pub limits: CustomerLimits,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "CustomerLimits")]
-pub struct LimitsView {
+pub struct CustomerLimits {
     pub customer: BucketRule,
     pub channel: BucketRule,
     // Release 0.2.0 does not say.
     #[serde(default)]
     #[schemars(!default)]
-    pub storage: StorageLimitsView,
+    pub storage: StorageLimits,
 }
 
 /// What the plan allows the account to keep.
 #[derive(Default, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "StorageLimits")]
-pub struct StorageLimitsView {
+pub struct StorageLimits {
     /// Bytes of media that are kept.
     pub media_bytes: u64,
     pub message_bytes: u64,
@@ -93,7 +91,7 @@ pub struct CreatedView {
 impl CustomerView {
     async fn of(ctx: &RequestContext, customer: &CustomerRecord) -> Result<Self, CallError> {
         let limit = |quota| customer.limits.storage.limit(quota);
-        let storage = StorageLimitsView {
+        let storage = StorageLimits {
             media_bytes: limit(Quota::MediaBytes),
             message_bytes: limit(Quota::MessageBytes),
             keys: limit(Quota::Keys),
@@ -102,7 +100,7 @@ impl CustomerView {
             tickets_open: limit(Quota::TicketsOpen),
         };
         let (per_customer, per_channel) = (ctx.app.customer_rule(customer), ctx.app.channel_rule(customer));
-        let limits = LimitsView { customer: per_customer, channel: per_channel, storage };
+        let limits = CustomerLimits { customer: per_customer, channel: per_channel, storage };
         Ok(Self { account: AccountView::of(ctx, customer).await?, limits })
     }
 }

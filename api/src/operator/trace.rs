@@ -66,13 +66,12 @@ pub struct TraceView {
     /// The value of `X-Gateway-Correlation-Id`.
     pub correlation_id: String,
     /// What happened, the first thing first.
-    pub steps: Vec<Step>,
+    pub steps: Vec<TraceStep>,
 }
 
 /// Something that happened to the message.
 #[derive(Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "TraceStep")]
-pub struct Step {
+pub struct TraceStep {
     pub at: Timestamp,
     /// What happened.
     #[schemars(extend("enum" = ["accepted", "received", "status", "event", "attempt", "next_attempt"]))]
@@ -85,7 +84,7 @@ pub struct Step {
 }
 
 impl TraceView {
-    fn new(row: StoredMessage, channel: &ChannelRecord, live: &Live, steps: Vec<Step>) -> Self {
+    fn new(row: StoredMessage, channel: &ChannelRecord, live: &Live, steps: Vec<TraceStep>) -> Self {
         view_of!(
             move row => message_id, direction, kind, from, to, status, error, client_ref, request_id, correlation_id;
             channel_id: channel.id, channel_name: channel.name.clone(), customer_id: channel.customer_id,
@@ -154,11 +153,11 @@ async fn trace(
     Ok(rows.into_iter().map(of_row).collect())
 }
 
-fn step(at: Timestamp, step: &'static str, detail: String) -> Step {
-    Step { at, step: step.into(), detail, delivery_id: None, endpoint_id: None }
+fn step(at: Timestamp, step: &'static str, detail: String) -> TraceStep {
+    TraceStep { at, step: step.into(), detail, delivery_id: None, endpoint_id: None }
 }
 
-fn steps_of(row: &StoredMessage) -> Vec<Step> {
+fn steps_of(row: &StoredMessage) -> Vec<TraceStep> {
     let first = match row.direction {
         Direction::Outbound => {
             step(row.created_at, "accepted", format!("stored to be sent, from {}", word(&row.source)))
@@ -170,8 +169,8 @@ fn steps_of(row: &StoredMessage) -> Vec<Step> {
     vec![first, last]
 }
 
-fn steps_of_delivery(delivery: &DeliveryRecord, attempts: &[AttemptView]) -> Vec<Step> {
-    let of = |at: Timestamp, what: &'static str, detail: String| Step {
+fn steps_of_delivery(delivery: &DeliveryRecord, attempts: &[AttemptView]) -> Vec<TraceStep> {
+    let of = |at: Timestamp, what: &'static str, detail: String| TraceStep {
         delivery_id: Some(delivery.id),
         endpoint_id: Some(delivery.endpoint_id),
         ..step(at, what, detail)

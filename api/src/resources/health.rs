@@ -38,8 +38,8 @@ pub fn probes() -> Vec<Route> {
         Route::public(GET, "/healthz", healthz).doc("get_health", "See whether the node lives").ok::<Health>(),
         Route::public(GET, "/readyz", readyz)
             .doc("get_readiness", "See whether the node takes requests")
-            .ok::<Ready>()
-            .json::<Ready>(StatusCode::SERVICE_UNAVAILABLE),
+            .ok::<Readiness>()
+            .json::<Readiness>(StatusCode::SERVICE_UNAVAILABLE),
     ]
 }
 
@@ -58,8 +58,7 @@ async fn healthz(ctx: &mut RequestContext) -> Outcome {
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Readiness")]
-struct Ready {
+struct Readiness {
     #[schemars(extend("enum" = ["ready", "not_ready"]))]
     status: &'static str,
     /// Each part, and how it is.
@@ -70,7 +69,7 @@ async fn readyz(ctx: &mut RequestContext) -> Outcome {
     let readiness = ctx.cluster().readiness();
     let ready = readiness.is_ready();
     let check = |ok: bool| Cow::from(if ok { "ok" } else { "failing" });
-    let mut body = Ready {
+    let mut body = Readiness {
         status: if ready { "ready" } else { "not_ready" },
         checks: BTreeMap::from([
             ("store", check(readiness.store)),

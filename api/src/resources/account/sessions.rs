@@ -21,7 +21,7 @@ pub fn routes() -> Vec<Route> {
         Route::account(GET, "/v1/account/sessions", list)
             .doc("list_sessions", "List one's own logins")
             .about("Those that have not ended, the newest first. A token of another issuer belongs to none.")
-            .list::<SessionView>(),
+            .list::<Session>(),
         Route::account(DELETE, "/v1/account/sessions", end_all)
             .doc("end_sessions", "End all of one's own logins, this one too")
             .no_content(),
@@ -33,8 +33,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Session")]
-struct SessionView {
+struct Session {
     id: SessionId,
     /// Whether it is the one that asks.
     current: bool,
@@ -49,7 +48,7 @@ async fn list(call: &mut AccountCall) -> Outcome {
     let current = call.caller.require_session()?.id;
     let mut sessions = live(call)?;
     sessions.reverse();
-    let views = sessions.iter().map(|session| SessionView {
+    let views = sessions.iter().map(|session| Session {
         id: session.id,
         current: Some(session.id) == current,
         created_at: session.created_at,

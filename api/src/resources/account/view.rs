@@ -27,14 +27,13 @@ pub struct AccountView {
     pub channels: ChannelCounts,
     /// What of the plan's quotas is in use; shown to the account itself.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub storage: Option<StorageView>,
+    pub storage: Option<Storage>,
     pub created_at: Timestamp,
 }
 
 /// The quotas of the plan.
 #[derive(Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Storage")]
-pub struct StorageView {
+pub struct Storage {
     /// Bytes of media that are kept.
     pub media_bytes: QuotaView,
     /// Bytes that messages and webhook deliveries take on disk, about.
@@ -107,7 +106,7 @@ impl AccountView {
         let quota = |quota: Quota, used| QuotaView { limit: customer.limits.storage.limit(quota), used };
         let context = ctx.context();
         let (media, messages) = join(cluster.media_kept(id, &context), cluster.message_bytes(id, &context)).await;
-        let storage = StorageView {
+        let storage = Storage {
             media_bytes: quota(Quota::MediaBytes, Some(media.into_values().sum())),
             message_bytes: quota(Quota::MessageBytes, Some(messages)),
             keys: quota(Quota::Keys, Some(keys)),
