@@ -22,7 +22,7 @@ use crate::failure::of_kind;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::{OperatorCall, RequestContext};
-use crate::resources::{AccountView, IssuedKey, NewKey, delete_with_keys};
+use crate::resources::{AccountView, IssuedKey, NewKey, delete_with_keys, new_customer};
 use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
@@ -134,18 +134,7 @@ async fn list(call: &mut OperatorCall) -> Outcome {
 async fn create(call: &mut OperatorCall) -> Outcome {
     let CreateCustomer { name, email, plan, limits } = CreateCustomer::parse(&call.object().await?)?;
     let id = CustomerId::new();
-    let customer = CustomerRecord {
-        id,
-        name,
-        email,
-        timezone: "UTC".to_owned(),
-        plan,
-        limits,
-        data_key: call.cluster().new_data_key(id)?,
-        former_data_key: None,
-        created_at: call.now,
-        deleted_at: None,
-    };
+    let customer = CustomerRecord { plan, limits, ..new_customer(call, id, name, email)? };
     let (record, secret) = NewKey::first_of(id).generate(call.now);
     let entry = call.audited(id, "key.issued", Target::new("api_key", record.id, record.name.as_str()));
     call.update(Command::CreateCustomer { customer: Box::new(customer.clone()), key: record.clone() }, vec![entry])

@@ -31,7 +31,7 @@ mod webhook_deliveries;
 mod webhook_endpoints;
 mod webhook_probe;
 
-pub use account::{AccountView, audit_log};
+pub use account::{AccountView, audit_log, new_customer};
 pub use api_keys::{ApiKeyView, IssuedKey, NewKey, delete_with_keys};
 use auth::{Link, attempts};
 pub use auth::{email, end_session, exchange_token, log_in, new_password};

@@ -6,8 +6,10 @@ mod sessions;
 mod usage;
 mod view;
 
+use model::customer::{Limits, Plan};
 use model::error::CallError;
 use model::field::{Body, Change, Judged, rule};
+use model::id::CustomerId;
 use model::issue::{IssueCode, Violation};
 use model::member::Role;
 use model::page::ListId;
@@ -19,7 +21,7 @@ use serde_json::{Value, json};
 use crate::audit::Target;
 use crate::failure::of_kind;
 use crate::reply::{Outcome, Reply};
-use crate::request_context::AccountCall;
+use crate::request_context::{AccountCall, RequestContext};
 use crate::resources::attempts::{self, Attempt};
 use crate::resources::delete_with_keys;
 use crate::route::{DELETE, GET, PATCH, Route};
@@ -53,6 +55,30 @@ fn own_routes() -> Vec<Route> {
             .query(|query| audit_log::Asked::of(query, ListId::only()))
             .page::<audit_log::AuditView>(),
     ]
+}
+
+/// A new account on the usual plan, with a data key of its own.
+///
+/// # Errors
+/// As [`Cluster::new_data_key`](shard::cluster::Cluster::new_data_key).
+pub fn new_customer(
+    ctx: &RequestContext,
+    id: CustomerId,
+    name: String,
+    email: Option<String>,
+) -> Result<CustomerRecord, CallError> {
+    Ok(CustomerRecord {
+        id,
+        name,
+        email,
+        timezone: "UTC".to_owned(),
+        plan: Plan::default(),
+        limits: Limits::default(),
+        data_key: ctx.cluster().new_data_key(id)?,
+        former_data_key: None,
+        created_at: ctx.now,
+        deleted_at: None,
+    })
 }
 
 async fn show(call: &mut AccountCall) -> Outcome {
