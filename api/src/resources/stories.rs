@@ -110,16 +110,8 @@ async fn send(
     client_ref: Option<String>,
 ) -> Result<(MessageId, &'static str), CallError> {
     let message_id = MessageId::mint(rand::random());
-    let sent = call
-        .ask(Send {
-            message_id,
-            to: Address::stories(),
-            body,
-            around: Box::default(),
-            client_ref,
-            media_room: media_room.map(Box::new),
-        })
-        .await?;
+    let (to, around, media_room) = (Address::stories(), Box::default(), media_room.map(Box::new));
+    let sent = call.ask(Send { message_id, to, body, around, client_ref, media_room }).await?;
     Ok((sent.message_id, word(sent.status)))
 }
 
