@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use model::limit::{BucketLevel, BucketRule};
 use model::time::Timestamp;
+use parking_lot::Mutex;
 use raft::directory::records::CustomerRecord;
 use raft::transport::admission::Port as Connections;
 use shard::cluster::Cluster;
@@ -46,7 +47,8 @@ pub struct App {
     pub logins: LoginLog,
     pub key_use: KeyUse,
     pub auth: Auth,
-    pub status_summary: StatusSummary,
+    /// What was last told of how the gateway does.
+    pub status_summary: Mutex<Option<StatusSummary>>,
     /// The port is about to close.
     pub closing: CancellationToken,
     /// The event streams that have not given their places back yet.
@@ -108,7 +110,7 @@ impl App {
             failures: FailureLog::of(port),
             logins: LoginLog::default(),
             key_use: KeyUse::default(),
-            status_summary: StatusSummary::default(),
+            status_summary: Mutex::default(),
             closing,
             event_streams: TaskTracker::new(),
             document,

@@ -8,6 +8,7 @@ use model::error::{CallError, JSON_LIMIT_BYTES};
 use salvo::Request;
 use salvo::http::header::CONTENT_TYPE;
 use salvo::hyper::body::Frame;
+use shard::media::sniff::essence;
 
 /// How long a body may take to arrive. A client that dribbles holds a connection, not a worker, but not for ever.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -62,8 +63,7 @@ fn require_json(request: &Request) -> Result<(), CallError> {
 
 /// `application/json`, with or without parameters.
 fn is_json_type(content_type: &str) -> bool {
-    let essence = content_type.split(';').next().unwrap_or_default();
-    essence.trim().eq_ignore_ascii_case("application/json")
+    essence(content_type).eq_ignore_ascii_case("application/json")
 }
 
 async fn bytes(request: &mut Request, limit: u64, within: Duration) -> Result<Bytes, CallError> {

@@ -66,10 +66,7 @@ impl Caller {
 
     /// The API key, when it is one.
     pub fn key(&self) -> Option<&Arc<KeyRecord>> {
-        match &self.credential {
-            Credential::Key(key) => Some(key),
-            Credential::Session(_) => None,
-        }
+        if let Credential::Key(key) = &self.credential { Some(key) } else { None }
     }
 
     pub fn key_id(&self) -> Option<KeyId> {
@@ -78,10 +75,7 @@ impl Caller {
 
     /// The dashboard session, when it is one.
     pub fn session(&self) -> Option<&Session> {
-        match &self.credential {
-            Credential::Key(_) => None,
-            Credential::Session(session) => Some(session),
-        }
+        if let Credential::Session(session) = &self.credential { Some(session) } else { None }
     }
 
     /// When the key or the token ends.
@@ -100,10 +94,7 @@ impl Caller {
 
     /// Who made a key that this caller makes.
     pub fn key_origin(&self) -> KeyOrigin {
-        match &self.credential {
-            Credential::Key(_) => KeyOrigin::ApiKey,
-            Credential::Session(_) => KeyOrigin::Dashboard,
-        }
+        if self.key().is_some() { KeyOrigin::ApiKey } else { KeyOrigin::Dashboard }
     }
 
     /// As the audit log names the caller.

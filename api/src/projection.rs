@@ -8,7 +8,7 @@ use bytes::Bytes;
 use model::address::{Address, Suffixes};
 use model::error::CallError;
 use model::issue::{IssueCode, Violation};
-use model::page::{Cursor, DEFAULT_LIMIT, LARGEST_PAGE, ListId, Room};
+use model::page::{Cursor, DEFAULT_LIMIT, LARGEST_PAGE, ListId};
 use model::status::OnSend;
 use network::operation::Area;
 use raft::record::decode;
@@ -21,7 +21,7 @@ use shard::projection::Entity;
 
 use crate::failure;
 use crate::query::Query;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{List, Outcome, Reply, cut};
 use crate::request_context::ChannelCall;
 
 model::cursor! {
@@ -84,11 +84,7 @@ impl Page {
         stopped_at: Option<String>,
         id: impl Fn(&T) -> String,
     ) -> List<T> {
-        let fitting = Room::of_page().rows(&things[..things.len().min(self.limit)]);
-        let more = more || fitting < things.len();
-        things.truncate(fitting);
-        let last = things.last().filter(|_| more).map(id);
-        match last.or(stopped_at).map(|id| RowCursor { id }.encode(self.list)) {
+        match cut(&mut things, self.limit, more, id).or(stopped_at).map(|id| RowCursor { id }.encode(self.list)) {
             None if self.is_whole => List::whole(things),
             next => List::page(things, next),
         }
@@ -108,6 +104,14 @@ impl ChannelCall {
     /// `not_found`), 422 `other` for the network's refusal and 502 `other` when it does not answer.
     pub async fn operate<A: Area>(&mut self, operation: A) -> Result<A::Answer, CallError> {
         A::answer(self.ask(Operate(operation.into())).await?).ok_or_else(|| failure::unexpected(&"nothing"))
+    }
+
+    /// As [`Self::operate`], where a read asks for it ([`read_refresh`]).
+    ///
+    /// # Errors
+    /// As [`ChannelCall::operate`].
+    pub async fn refresh<A: Area>(&mut self, is_asked: bool, operation: A) -> Result<(), CallError> {
+        if is_asked { self.operate(operation).await.map(drop) } else { Ok(()) }
     }
 
     /// Refuses what the channel's status refuses, before what its operation needs is looked at.

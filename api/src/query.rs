@@ -133,13 +133,6 @@ impl<'a> Query<'a> {
         self.parsed(name, uuid, "must be a uuid", |text| text.parse().ok())
     }
 
-    /// An identifier that must be there.
-    pub fn required_id<T: FromStr>(&self, name: &str) -> Option<T> {
-        let id = self.id(name);
-        self.require(name);
-        id
-    }
-
     /// Notes that a parameter must be there; its rule comes before.
     pub fn require(&self, name: &str) {
         if let Some(mut noted) = self.noted(name) {

@@ -115,10 +115,7 @@ impl Reply {
 
     /// How long the body is, where it lies in memory.
     pub fn length(&self) -> usize {
-        match &self.body {
-            Body::Whole(bytes) => bytes.len(),
-            Body::None | Body::Stream(_) => 0,
-        }
+        if let Body::Whole(bytes) = &self.body { bytes.len() } else { 0 }
     }
 
     /// Whether it is of bytes that are served in parts, too. They go out as they are, or their length and their tag would not be
@@ -174,10 +171,14 @@ impl Reply {
     }
 }
 
-/// A view: the fields of a record that it shows under their own names, and those that it makes.
+/// A view: the fields of a record that it shows under their own names, and those that it makes. With `move` it takes the record
+/// apart: what it makes of the whole record is made before.
 macro_rules! view_of {
-    ($record:ident => $($same:ident),+ $(; $($made:ident: $value:expr),+)?) => {
-        Self { $($same: Clone::clone(&$record.$same),)+ $($($made: $value,)+)? }
+    (move $record:ident => $($same:ident),+ $(; $($made:ident $(: $value:expr)?),+)?) => {
+        Self { $($same: $record.$same,)+ $($($made $(: $value)?,)+)? }
+    };
+    ($record:ident => $($same:ident),+ $(; $($made:ident $(: $value:expr)?),+)?) => {
+        Self { $($same: Clone::clone(&$record.$same),)+ $($($made $(: $value)?,)+)? }
     };
 }
 
@@ -225,19 +226,28 @@ impl<T> List<T> {
     where
         T: Serialize,
     {
-        let fitting = Room::of_page().rows(&data);
-        if fitting == data.len() {
-            return Self::whole(data);
-        }
-        data.truncate(fitting);
-        let next = data.last().map(cursor);
-        Self::page(data, next)
+        let next = cut(&mut data, usize::MAX, false, cursor);
+        Self { data, next_cursor: next.map(Some) }
     }
 
     /// The same list, with its rows as they are shown.
     pub fn map<U>(self, show: impl FnMut(T) -> U) -> List<U> {
         List { data: self.data.into_iter().map(show).collect(), next_cursor: self.next_cursor }
     }
+}
+
+/// Keeps as many rows as one answer holds, `limit` at most, and says where the next one begins: behind the last of them, where rows
+/// were cut off or `more` follow.
+pub fn cut<T: Serialize>(
+    data: &mut Vec<T>,
+    limit: usize,
+    more: bool,
+    cursor: impl FnOnce(&T) -> String,
+) -> Option<String> {
+    let fitting = Room::of_page().rows(&data[..data.len().min(limit)]);
+    let more = more || fitting < data.len();
+    data.truncate(fitting);
+    data.last().filter(|_| more).map(cursor)
 }
 
 /// A list that is not paged by a limit, and how many there are in all.

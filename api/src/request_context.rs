@@ -14,6 +14,7 @@ use model::page::ListId;
 use model::time::Timestamp;
 use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::records::{AuditActor, AuditEntry, ChannelRecord};
+use raft::directory::state::DirectoryState;
 use raft::directory::{Directory, UpdateError};
 use raft::room::Level;
 use salvo::Request;
@@ -189,6 +190,12 @@ impl RequestContext {
         self.parameter(name).parse().ok()
     }
 
+    /// What the directory has under an identifier in the path; `None` when that is none, too.
+    pub fn known<I: FromStr, T>(&self, name: &str, look: impl FnOnce(&DirectoryState, I) -> Option<T>) -> Option<T> {
+        let id = self.id(name)?;
+        self.directory().read(|state| look(state, id))
+    }
+
     /// Changes the directory; returns when no node acts on what was before.
     ///
     /// # Errors
@@ -260,13 +267,12 @@ pub struct AccountCall {
     pub charged: Charged,
 }
 
-/// The bucket that a request of an account costs a token of.
+/// The bucket that a request of an account costs a token of: the customer's, which is the budget of its programs, or that of the
+/// member's session in the console. No channel's bucket pays then, either.
 #[derive(Clone, Copy, Debug)]
-pub enum Charged {
-    /// The customer's, which is the budget of its programs.
-    Customer(BucketLevel),
-    /// That of the member's session in the console; no channel's bucket pays then, either.
-    Session(BucketLevel),
+pub struct Charged {
+    pub scope: LimitScope,
+    pub level: BucketLevel,
 }
 
 impl AccountCall {
@@ -295,6 +301,18 @@ impl AccountCall {
         match self.bound_channel() {
             Some(bound) if bound != id => Err(CallError::channel_access_denied(bound)),
             _ => Ok(channel),
+        }
+    }
+
+    /// Whether something may be made that belongs to `channel`, or to the account when that is `None`.
+    ///
+    /// # Errors
+    /// As [`Self::own_channel`], and `channel_scoped_key` when a bound key names no channel.
+    pub fn may_bind_to(&self, channel: Option<ChannelId>) -> Result<(), CallError> {
+        match (channel, self.bound_channel()) {
+            (Some(id), _) => self.own_channel(id).map(drop),
+            (None, Some(bound)) => Err(CallError::channel_scoped_key(bound)),
+            (None, None) => Ok(()),
         }
     }
 

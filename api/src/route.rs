@@ -36,11 +36,12 @@
 //! - A query's parser takes a [`&Query`](crate::query::Query) in the same way; handlers
 //!   ([`asked`](RequestContext::asked)) and documents share it, so it stands in a function of its own.
 //! - Answers: `ok`, `created`, `accepted`, `no_content`; `list` and `page` for `{ "data": [...] }`; `content` for bytes.
-//!   Types derive `schemars::JsonSchema` and bear the interface's name (`#[schemars(rename = "Label")]`); a
-//!   `&'static str` of few words gets `#[schemars(extend("enum" = ["a", "b"]))]`.
+//!   Types derive `schemars::JsonSchema` and bear the interface's name, by themselves where no other type has it or else by
+//!   `#[schemars(rename = "Label")]`; a `&'static str` of few words gets `#[schemars(extend("enum" = ["a", "b"]))]`.
 //! - A new name in a path (`{label_id}`) goes into `openapi/parameters.rs`.
 
 use futures::future::BoxFuture;
+use model::address::Suffixes;
 use model::error::ErrorCode;
 use model::field::Body;
 use model::scope::{Access, Resource};
@@ -248,6 +249,15 @@ impl Route {
     ) -> Self {
         let schema = move |here: &Deployment<'_>| Body::outline(|body| parser(body, here));
         self.json_body(true, Box::new(schema), vec![("example", example)])
+    }
+
+    /// As [`body`](Self::body), for a parser that reads addresses.
+    pub fn addressed_body<T>(
+        self,
+        parser: impl Fn(&Body, &Suffixes) -> T + Send + Sync + 'static,
+        example: Value,
+    ) -> Self {
+        self.body_here(move |body, here| parser(body, here.suffixes), example)
     }
 
     /// As [`body`](Self::body), for a route that works without one.

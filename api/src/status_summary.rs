@@ -1,20 +1,12 @@
 //! How the gateway does as a whole, as one node sees it, and since when.
 
 use model::time::Timestamp;
-use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shard::router::Readiness;
 
-/// The last summary, and since when each component has been as it is.
-#[derive(Default)]
-pub struct StatusSummary {
-    pub last: Mutex<Option<Summary>>,
-}
-
 #[derive(Clone, Serialize, JsonSchema)]
-#[schemars(rename = "StatusSummary")]
-pub struct Summary {
+pub struct StatusSummary {
     #[schemars(extend("enum" = ["operational", "degraded", "outage"]))]
     status: &'static str,
     /// The parts of the service.
@@ -42,7 +34,13 @@ pub struct Nodes {
 const COMPONENTS: [&str; 5] = ["api", "channels", "webhooks", "media", "events"];
 
 /// A component that is as it was keeps its `since`.
-pub fn summarise(readiness: &Readiness, ready: usize, total: usize, now: Timestamp, last: Option<&Summary>) -> Summary {
+pub fn summarise(
+    readiness: &Readiness,
+    ready: usize,
+    total: usize,
+    now: Timestamp,
+    last: Option<&StatusSummary>,
+) -> StatusSummary {
     // Keys, sends and deliveries all need the directory; channels and their events also need their shards.
     let shards = if readiness.leases { "operational" } else { "degraded" };
     let components = COMPONENTS.map(|name| {
@@ -62,7 +60,7 @@ pub fn summarise(readiness: &Readiness, ready: usize, total: usize, now: Timesta
     } else {
         "operational"
     };
-    Summary { status, components: components.into(), nodes: Nodes { ready, total }, updated_at: now }
+    StatusSummary { status, components: components.into(), nodes: Nodes { ready, total }, updated_at: now }
 }
 
 #[cfg(test)]

@@ -140,10 +140,7 @@ async fn bring(app: &App, client: &Client, forward: &Forward) -> Sent {
         }
         SupportConfig::Email(address) => {
             let (subject, text) = letter(forward, name);
-            match app.auth.mail.deliver(address, subject, text).await {
-                true => Sent::Taken,
-                false => Sent::Unreachable,
-            }
+            if app.auth.mail.deliver(address, subject, text).await { Sent::Taken } else { Sent::Unreachable }
         }
     }
 }

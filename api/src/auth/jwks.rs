@@ -95,10 +95,8 @@ impl Keys {
         self.renew().await;
         let known = self.known.lock();
         let found = known.keys.as_ref().and_then(|keys| select(keys, id, algorithm));
-        found.ok_or_else(|| match known.failed {
-            Some(_) => CallError::auth_backend_unavailable(),
-            None => CallError::auth_invalid(),
-        })
+        let has_failed = known.failed.is_some();
+        found.ok_or_else(|| if has_failed { CallError::auth_backend_unavailable() } else { CallError::auth_invalid() })
     }
 
     /// A key that was fetched a while ago, or what has come of it since: whoever is the first to want it has the set fetched

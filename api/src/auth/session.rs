@@ -1,12 +1,13 @@
-//! Sessions and their tokens, as logins, refreshes and sign-ups give them out.
+//! Members, and their sessions and tokens, as logins, refreshes and sign-ups give them out.
 
 use std::time::Duration;
 
 use model::error::CallError;
-use model::id::SessionId;
+use model::id::{CustomerId, SessionId, UserId};
+use model::member::Role;
 use model::session_token::{EmailToken, RefreshToken};
 use model::time::Timestamp;
-use raft::directory::users::{SessionRecord, UserRecord, Verification};
+use raft::directory::users::{PasswordHash, SessionRecord, UserRecord, Verification};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -49,6 +50,19 @@ impl TokensView {
     }
 }
 
+/// A new member, whose address is not confirmed.
+pub fn new_member(
+    customer_id: CustomerId,
+    email: String,
+    password: PasswordHash,
+    role: Role,
+    created_at: Timestamp,
+) -> UserRecord {
+    let (email_verified, verification, last_login_at) = (false, None, None);
+    let id = UserId::new();
+    UserRecord { id, customer_id, email, password, role, email_verified, verification, created_at, last_login_at }
+}
+
 /// A new session of a member, and its first token.
 pub fn open(user: &UserRecord, now: Timestamp) -> (SessionRecord, RefreshToken) {
     let id = SessionId::new();
@@ -81,7 +95,6 @@ pub fn expect_verification(user: &UserRecord, now: Timestamp) -> (Verification, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::id::CustomerId;
 
     #[test]
     fn a_session_lives_by_being_used_and_not_for_ever() {

@@ -8,10 +8,10 @@ mod files;
 mod phones;
 mod session;
 
-use model::error::ErrorCode;
+use model::error::ErrorCode as E;
 
-use self::phones::PhoneView;
-use self::session::SessionView;
+use self::phones::SimulatedPhone;
+use self::session::ConsoleSession;
 use crate::route::{DELETE, GET, POST, PUT, Route};
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -19,17 +19,16 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Of the public port. They belong to the console alone and are not part of the interface.
 pub fn routes_for_members() -> Vec<Route> {
-    use ErrorCode as E;
     let mut routes =
         pages(Route::public(GET, "/console", files::members), Route::public(GET, "/console/{page}", files::members));
     routes.extend([
         Route::public(POST, "/console/session", session::log_in)
             .doc("open_console_session", "Log in to the console")
-            .ok::<SessionView>()
+            .ok::<ConsoleSession>()
             .errors(&[E::BadRequest, E::AuthInvalid]),
         Route::public(PUT, "/console/session", session::refresh)
             .doc("refresh_console_session", "Get another access token for the console")
-            .ok::<SessionView>()
+            .ok::<ConsoleSession>()
             .errors(&[E::BadRequest, E::AuthMissing, E::AuthInvalid, E::AuthExpired, E::AuthRevoked]),
         Route::public(DELETE, "/console/session", session::log_out)
             .doc("close_console_session", "Log out of the console")
@@ -37,7 +36,7 @@ pub fn routes_for_members() -> Vec<Route> {
             .errors(&[E::BadRequest]),
         Route::public(POST, "/console/phones", phones::scan)
             .doc("scan_with_simulated_phone", "Let a phone of the simulated network scan a code")
-            .ok::<PhoneView>()
+            .ok::<SimulatedPhone>()
             .errors(&[E::BadRequest, E::InvalidRequest, E::NotFound, E::Other]),
     ]);
     routes
@@ -56,7 +55,7 @@ fn pages(first: Route, page: Route) -> Vec<Route> {
             .doc("get_console_asset", "Get a file of the console")
             .content("text/css; charset=utf-8")
             .content("text/javascript; charset=utf-8")
-            .errors(&[ErrorCode::NotFound]),
+            .errors(&[E::NotFound]),
         Route::public(GET, "/console/licences.txt", files::licences)
             .doc("get_console_licences", "Read the licences of what the console is made of")
             .content(TEXT),

@@ -26,8 +26,7 @@ const LONGEST_CODE: usize = 4096;
 const PREFIX: &str = "1555";
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "SimulatedPhone")]
-pub struct PhoneView {
+pub struct SimulatedPhone {
     number: String,
 }
 
@@ -47,7 +46,7 @@ pub async fn scan(ctx: &mut RequestContext) -> Outcome {
         let why = "the network shows no such code any more; scan the next one";
         return Err(Violation::new(IssueCode::Format, why).at(&["raw"]));
     }
-    Ok(Reply::ok(&PhoneView { number }))
+    Ok(Reply::ok(&SimulatedPhone { number }))
 }
 
 /// Tells the simulated network something; whether it did it.

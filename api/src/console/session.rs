@@ -26,8 +26,7 @@ const COOKIE_SECONDS: u64 = 30 * 24 * 3600;
 const LONGEST_TOKEN: usize = 1024;
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ConsoleSession")]
-pub struct SessionView {
+pub struct ConsoleSession {
     /// What goes into `Authorization: Bearer`.
     access_token: String,
     /// Seconds until the access token ends.
@@ -84,7 +83,7 @@ pub(super) fn require_own_page(ctx: &RequestContext) -> Result<(), CallError> {
 
 async fn signed_in(ctx: &RequestContext, tokens: TokensView) -> Outcome {
     let TokensView { access_token, expires_in, refresh_token } = tokens;
-    let view = SessionView { access_token, expires_in, simulated_phones: ctx.app.config.simulated_phones.is_some() };
+    let view = ConsoleSession { access_token, expires_in, simulated_phones: ctx.app.config.simulated_phones.is_some() };
     let cookie = set_cookie(ctx, &refresh_token, COOKIE_SECONDS).await?;
     Ok(Reply::ok(&view).uncached().with(SET_COOKIE, cookie))
 }

@@ -178,7 +178,6 @@ fn operators_tag(segment: &str) -> &'static str {
         "keys" | "tokens" | "secrets" => "Keys and secrets",
         "backup" => "Backups",
         "support" => "Support",
-        "failpoints" => "Failpoints",
         _ => "Health and audit",
     }
 }

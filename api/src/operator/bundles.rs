@@ -5,7 +5,7 @@ mod sealed;
 
 use std::sync::Arc;
 
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::field::{Body, rule};
 use model::format::Format;
 use model::issue::{IssueCode, Violation};
@@ -37,7 +37,6 @@ const LONGEST_PASSPHRASE: usize = 200;
 const PASSPHRASE_PATTERN: &str = "^[!-~]([ -~]*[!-~])?$";
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
         Route::operator(POST, "/v1/admin/channels/{id}/export", export)
             .doc("export_channel", "Get the session of a channel that is stopped, sealed under a passphrase")

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::id::{ChannelId, CustomerId, Epoch, NodeId, ShardId, Slot};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::status::Trigger;
@@ -21,7 +21,6 @@ use crate::resources::ChannelView;
 use crate::route::{GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
         Route::operator(GET, "/v1/admin/channels", list)
             .doc("list_all_channels", "List the channels of all customers, the newest first")
@@ -140,7 +139,5 @@ pub(super) fn audited(call: &OperatorCall, channel: &ChannelRecord, action: &str
 }
 
 pub(super) fn find(call: &OperatorCall) -> Result<Arc<ChannelRecord>, CallError> {
-    let id: Option<ChannelId> = call.id("id");
-    let channel = id.and_then(|id| call.directory().read(|state| state.channel(id).cloned()));
-    channel.ok_or_else(CallError::channel_not_found)
+    call.known("id", |state, id: ChannelId| state.channel(id).cloned()).ok_or_else(CallError::channel_not_found)
 }

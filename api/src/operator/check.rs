@@ -297,11 +297,8 @@ fn leads(view: &ClusterView) -> Vec<Finding> {
         return Vec::new();
     }
     let message = format!("{} led by another node than the placement wants", named(&elsewhere));
-    vec![Finding::of_cluster(
-        Level::Warning,
-        message,
-        "nothing: leads go back by themselves once their node has caught up",
-    )]
+    let remedy = "nothing: leads go back by themselves once their node has caught up";
+    vec![Finding::of_cluster(Level::Warning, message, remedy)]
 }
 
 /// Tasks that panicked. They are begun again, and what made them panic may still be there.
@@ -354,13 +351,9 @@ fn disk(view: &ClusterView) -> Vec<Finding> {
             _ => return None,
         };
         let message = format!("node {node} has {} MiB left on a disk: {so}", least_free >> 20);
-        Some(Finding::of_node(
-            node,
-            level,
-            message,
-            "make room; a shorter history.retention_days frees some, a shorter media.retention_days keeps less of what comes; it \
-             goes on by itself",
-        ))
+        let remedy = "make room; a shorter history.retention_days frees some, a shorter media.retention_days keeps less of what \
+                      comes; it goes on by itself";
+        Some(Finding::of_node(node, level, message, remedy))
     });
     judged.collect()
 }
@@ -420,11 +413,8 @@ fn secrets(view: &ClusterView) -> Vec<Finding> {
     });
     let several = (view.sealed_under.len() > 1).then(|| {
         let message = format!("data keys are sealed under {} master keys", view.sealed_under.len());
-        Finding::of_cluster(
-            Level::Warning,
-            message,
-            "the cluster ends it by itself: gateway secrets status tells how far it is",
-        )
+        let remedy = "the cluster ends it by itself: gateway secrets status tells how far it is";
+        Finding::of_cluster(Level::Warning, message, remedy)
     });
     let rotates = view.authority_rotates.then(|| {
         let message = "the authority by which nodes know each other is being rotated".to_owned();

@@ -17,13 +17,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::app::App;
 use crate::audit::Target;
 use crate::failure::of_kind;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::{OperatorCall, RequestContext};
-use crate::resources::{AccountView, IssuedKey, NewKey, delete_with_keys};
+use crate::resources::{AccountView, IssuedKey, NewKey, delete_with_keys, new_customer};
 use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
@@ -55,24 +54,22 @@ pub fn routes() -> Vec<Route> {
 pub struct CustomerView {
     #[serde(flatten)]
     pub account: AccountView,
-    pub limits: LimitsView,
+    pub limits: CustomerLimits,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "CustomerLimits")]
-pub struct LimitsView {
+pub struct CustomerLimits {
     pub customer: BucketRule,
     pub channel: BucketRule,
     // Release 0.2.0 does not say.
     #[serde(default)]
     #[schemars(!default)]
-    pub storage: StorageLimitsView,
+    pub storage: StorageLimits,
 }
 
 /// What the plan allows the account to keep.
 #[derive(Default, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "StorageLimits")]
-pub struct StorageLimitsView {
+pub struct StorageLimits {
     /// Bytes of media that are kept.
     pub media_bytes: u64,
     pub message_bytes: u64,
@@ -93,22 +90,19 @@ pub struct CreatedView {
 
 impl CustomerView {
     async fn of(ctx: &RequestContext, customer: &CustomerRecord) -> Result<Self, CallError> {
-        let limits = limits_of(&ctx.app, customer);
+        let limit = |quota| customer.limits.storage.limit(quota);
+        let storage = StorageLimits {
+            media_bytes: limit(Quota::MediaBytes),
+            message_bytes: limit(Quota::MessageBytes),
+            keys: limit(Quota::Keys),
+            labels: limit(Quota::Labels),
+            endpoints: limit(Quota::Endpoints),
+            tickets_open: limit(Quota::TicketsOpen),
+        };
+        let (per_customer, per_channel) = (ctx.app.customer_rule(customer), ctx.app.channel_rule(customer));
+        let limits = CustomerLimits { customer: per_customer, channel: per_channel, storage };
         Ok(Self { account: AccountView::of(ctx, customer).await?, limits })
     }
-}
-
-fn limits_of(app: &App, customer: &CustomerRecord) -> LimitsView {
-    let limit = |quota| customer.limits.storage.limit(quota);
-    let storage = StorageLimitsView {
-        media_bytes: limit(Quota::MediaBytes),
-        message_bytes: limit(Quota::MessageBytes),
-        keys: limit(Quota::Keys),
-        labels: limit(Quota::Labels),
-        endpoints: limit(Quota::Endpoints),
-        tickets_open: limit(Quota::TicketsOpen),
-    };
-    LimitsView { customer: app.customer_rule(customer), channel: app.channel_rule(customer), storage }
 }
 
 model::cursor! {
@@ -140,18 +134,7 @@ async fn list(call: &mut OperatorCall) -> Outcome {
 async fn create(call: &mut OperatorCall) -> Outcome {
     let CreateCustomer { name, email, plan, limits } = CreateCustomer::parse(&call.object().await?)?;
     let id = CustomerId::new();
-    let customer = CustomerRecord {
-        id,
-        name,
-        email,
-        timezone: "UTC".to_owned(),
-        plan,
-        limits,
-        data_key: call.cluster().new_data_key(id)?,
-        former_data_key: None,
-        created_at: call.now,
-        deleted_at: None,
-    };
+    let customer = CustomerRecord { plan, limits, ..new_customer(call, id, name, email)? };
     let (record, secret) = NewKey::first_of(id).generate(call.now);
     let entry = call.audited(id, "key.issued", Target::new("api_key", record.id, record.name.as_str()));
     call.update(Command::CreateCustomer { customer: Box::new(customer.clone()), key: record.clone() }, vec![entry])
@@ -211,8 +194,7 @@ async fn delete(call: &mut OperatorCall) -> Outcome {
 }
 
 pub(super) fn find(call: &OperatorCall) -> Result<Arc<CustomerRecord>, CallError> {
-    let id: Option<CustomerId> = call.id("id");
-    let known = id.and_then(|id| call.directory().read(|state| state.customers.get(&id).cloned()));
+    let known = call.known("id", |state, id: CustomerId| state.customers.get(&id).cloned());
     let live = known.filter(|customer| customer.deleted_at.is_none());
     live.ok_or_else(|| CallError::not_found("customer", call.parameter("id")))
 }

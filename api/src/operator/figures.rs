@@ -27,13 +27,12 @@ pub fn routes() -> Vec<Route> {
                  most.",
             )
             .query(|query| asked(query, Timestamp(0)))
-            .ok::<FiguresView>(),
+            .ok::<Figures>(),
     ]
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Figures")]
-struct FiguresView {
+struct Figures {
     /// The length of a step.
     step_seconds: u32,
     nodes: Vec<NodeFigures>,
@@ -119,7 +118,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
         }
         Err(silence) => NodeFigures { node_id, silence: Some(silence), points: Vec::new() },
     };
-    Ok(Reply::ok(&FiguresView { step_seconds, nodes: heard.into_iter().map(view).collect() }))
+    Ok(Reply::ok(&Figures { step_seconds, nodes: heard.into_iter().map(view).collect() }))
 }
 
 #[cfg(test)]

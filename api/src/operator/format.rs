@@ -41,13 +41,12 @@ pub struct FormatView {
     pub format: Format,
     /// The highest that all members understand; `null` while one does not answer.
     pub highest: Option<Format>,
-    pub nodes: Vec<ReleaseView>,
+    pub nodes: Vec<NodeRelease>,
 }
 
 /// The release of a node.
 #[derive(Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "NodeRelease")]
-pub struct ReleaseView {
+pub struct NodeRelease {
     pub id: NodeId,
     /// `null` while the node does not answer.
     pub version: Option<String>,
@@ -67,7 +66,7 @@ async fn view(call: &OperatorCall) -> FormatView {
         .map(|id| {
             let statuses = statuses.get(&id);
             let version = statuses.map(|statuses| statuses.version.clone());
-            ReleaseView { id, version, understands: statuses.map(|statuses| statuses.format) }
+            NodeRelease { id, version, understands: statuses.map(|statuses| statuses.format) }
         })
         .collect();
     let understood: Option<Vec<Format>> = nodes.iter().map(|node| node.understands).collect();

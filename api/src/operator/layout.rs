@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::field::{Body, rule};
 use model::id::{ChannelId, NodeId, ShardId, Slot};
 use model::time::Timestamp;
@@ -32,7 +32,6 @@ const COPIES_PATIENCE: Duration = Duration::from_secs(1);
 const MOST_AT_ONCE: u64 = 64;
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
         Route::operator(GET, "/v1/admin/layout", show)
             .doc("get_layout", "Get the placement of the shards and its last change")
@@ -381,11 +380,7 @@ async fn move_shard(call: &mut OperatorCall) -> Outcome {
 
 async fn move_channel(call: &mut OperatorCall) -> Outcome {
     let node = parse_optional_target(&call.optional_object().await?)?;
-    let id: Option<ChannelId> = call.id("id");
-    let shard = call.directory().read(|state| {
-        let channel = id.and_then(|id| state.channel(id))?;
-        state.shard_of(Slot::of_channel(channel.id))
-    });
+    let shard = call.known("id", |state, id: ChannelId| state.shard_of(Slot::of_channel(state.channel(id)?.id)));
     move_to(call, shard.ok_or_else(CallError::channel_not_found)?, node).await
 }
 

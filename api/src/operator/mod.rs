@@ -38,7 +38,7 @@ use crate::route::{Route, routes_of};
 
 /// All routes of the operator's port.
 pub fn routes() -> Vec<Route> {
-    let mut routes = resources::health_routes();
+    let mut routes = resources::probes();
     routes.extend(routes_of!(
         customers users channels bundles status nodes shards replicas check figures timeline format trace stuck keys audit tokens layout
         secrets backup tickets metrics openapi

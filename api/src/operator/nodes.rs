@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::field::{Body, rule};
 use model::format::Format;
 use model::id::{NodeId, ShardId};
@@ -27,7 +27,6 @@ use crate::request_context::OperatorCall;
 use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
         Route::operator(GET, "/v1/admin/nodes", list)
             .doc("list_nodes", "List the members of the cluster")

@@ -20,13 +20,12 @@ pub fn routes() -> Vec<Route> {
         Route::operator(GET, "/v1/admin/replicas", list)
             .doc("list_replica_states", "List the replicas of this node with hashes of their states")
             .about("Two replicas with the same `applied` have the same `state_hash`. All rows are read for it.")
-            .list::<ReplicaHashView>(),
+            .list::<ReplicaHash>(),
     ]
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ReplicaHash")]
-struct ReplicaHashView {
+struct ReplicaHash {
     node_id: NodeId,
     /// 0 is the directory, which all nodes share.
     shard: ShardId,
@@ -40,7 +39,7 @@ async fn list(call: &mut OperatorCall) -> Outcome {
     let node_id = call.cluster().node();
     let hashed = call.cluster().state_hashes(Instant::now() + PATIENCE).await;
     let hashed = hashed.ok_or_else(CallError::worker_at_capacity)?;
-    let view = |(shard, applied, hash): (ShardId, u64, u64)| ReplicaHashView {
+    let view = |(shard, applied, hash): (ShardId, u64, u64)| ReplicaHash {
         node_id,
         shard,
         applied,

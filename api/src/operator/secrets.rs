@@ -31,6 +31,7 @@ use crate::route::{GET, POST, Route};
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub fn routes() -> Vec<Route> {
+    let rotation = |route: Route| route.accepted::<SecretsView>().errors(&[ErrorCode::BadRequest]);
     vec![
         Route::operator(GET, "/v1/admin/secrets", show)
             .doc("get_secrets", "See under which master key what is sealed, and whether the one before may go")
@@ -43,24 +44,22 @@ pub fn routes() -> Vec<Route> {
                  node ends meanwhile; `GET /v1/admin/secrets` shows how far it is. Keys of media links change by \
                  themselves.",
             )
-            .accepted::<SecretsView>()
-            .errors(&[ErrorCode::BadRequest, ErrorCode::NoOp]),
+            .also(rotation)
+            .errors(&[ErrorCode::NoOp]),
         Route::operator(POST, "/v1/admin/secrets/data-keys/rotate", rotate_data_keys)
             .doc("rotate_data_keys", "Give every customer another data key")
             .about(
                 "The cluster goes on by itself, whatever node ends meanwhile: it seals anew what the former keys have \
                  sealed, and drops them a day after nothing of theirs is left (`secrets.keep_former_data_keys`).",
             )
-            .accepted::<SecretsView>()
-            .errors(&[ErrorCode::BadRequest]),
+            .also(rotation),
         Route::operator(POST, "/v1/admin/secrets/session-key/rotate", rotate_session_key)
             .doc("rotate_session_key", "Sign session tokens by another key from now on")
             .about(
                 "Tokens of the key before are good until they expire, 15 minutes at most; the key is forgotten 20 minutes \
                  later, and until then another rotation is refused. Sessions themselves go on.",
             )
-            .accepted::<SecretsView>()
-            .errors(&[ErrorCode::BadRequest]),
+            .also(rotation),
         Route::operator(POST, "/v1/admin/secrets/authority/rotate", rotate_authority)
             .doc("rotate_authority", "Exchange the authority by which nodes know each other")
             .about(
@@ -69,8 +68,7 @@ pub fn routes() -> Vec<Route> {
                  `GET /v1/admin/secrets` shows how far it is, and which nodes it waits for. Join tokens that were issued \
                  before let nobody in any more.",
             )
-            .accepted::<SecretsView>()
-            .errors(&[ErrorCode::BadRequest]),
+            .also(rotation),
     ]
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use shard::assessment::{DIRECTORY, GroupState, GroupView, Replica, ReplicaState};
 
 use super::survey::ClusterView;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::OperatorCall;
 use crate::route::{GET, Route};
 
@@ -65,18 +65,10 @@ pub struct ReplicaView {
 
 impl ShardView {
     fn new(group: GroupView, channels: usize) -> Self {
-        Self {
-            id: group.id,
-            kind: if group.id == DIRECTORY { "directory" } else { "shard" }.into(),
-            state: group.state(),
-            leader: group.leader,
-            wanted_leader: group.wanted_leader,
-            term: group.term,
-            stalled: group.stalled,
-            can_lose: group.can_lose(),
-            channels,
-            replicas: group.replicas.into_iter().map(ReplicaView::from).collect(),
-        }
+        let kind = if group.id == DIRECTORY { "directory" } else { "shard" }.into();
+        let (state, can_lose) = (group.state(), group.can_lose());
+        let replicas = group.replicas.into_iter().map(ReplicaView::from).collect();
+        view_of!(move group => id, leader, wanted_leader, term, stalled; kind, state, can_lose, channels, replicas)
     }
 }
 

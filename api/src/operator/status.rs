@@ -48,9 +48,9 @@ pub struct StatusView {
     #[serde(default)]
     #[schemars(!default)]
     pub releases: BTreeMap<String, Vec<NodeId>>,
-    pub nodes: Counted,
+    pub nodes: ReadyOfAll,
     /// The shards.
-    pub shards: Counted,
+    pub shards: ReadyOfAll,
     /// By status, of the shards that have an owner.
     pub channels: BTreeMap<String, u64>,
     /// How many accounts there are.
@@ -75,8 +75,7 @@ fn everything() -> Access {
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "ReadyOfAll")]
-pub struct Counted {
+pub struct ReadyOfAll {
     /// How many are ready.
     pub ready: usize,
     pub total: usize,
@@ -99,8 +98,8 @@ async fn show(call: &mut OperatorCall) -> Outcome {
             version: call.app.config.version.clone(),
             format: state.cluster.as_ref().map_or(Format::FIRST, |cluster| cluster.format),
             releases: releases(&view),
-            nodes: Counted { ready: view.ready().count(), total: view.survey.len() },
-            shards: Counted { ready: view.groups_in(GroupState::Ok).len(), total: view.groups.len() },
+            nodes: ReadyOfAll { ready: view.ready().count(), total: view.survey.len() },
+            shards: ReadyOfAll { ready: view.groups_in(GroupState::Ok).len(), total: view.groups.len() },
             channels,
             customers: state.customers.values().filter(|customer| customer.deleted_at.is_none()).count(),
             webhook_endpoints: state.endpoints.len(),

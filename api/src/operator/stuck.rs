@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use futures::future::join_all;
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::field::{Body, Change, rule};
 use model::id::{CustomerId, DeliveryId, EndpointId};
 use model::page::{Cursor, ListId};
@@ -35,7 +35,6 @@ const LONGEST: usize = 30 * 86_400;
 const MOST_ERRORS: usize = 50;
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
         Route::operator(GET, "/v1/admin/webhooks/stuck", list)
             .doc("list_stuck_webhooks", "List the webhook endpoints whose deliveries do not get through")
@@ -59,8 +58,7 @@ fn parse_reason(body: &Body) -> Result<String, CallError> {
 async fn enable(call: &mut OperatorCall) -> Outcome {
     // The body is judged before the resource is looked up.
     let reason = parse_reason(&call.object().await?)?;
-    let id: Option<EndpointId> = call.id("id");
-    let known = id.and_then(|id| call.directory().read(|state| state.endpoints.get(&id).cloned()));
+    let known = call.known("id", |state, id: EndpointId| state.endpoints.get(&id).cloned());
     let endpoint = known.ok_or_else(CallError::webhook_endpoint_not_found)?;
     if endpoint.enabled {
         return Err(CallError::no_op("the endpoint is switched on"));

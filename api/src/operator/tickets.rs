@@ -1,6 +1,6 @@
 //! Support tickets of all customers: `/v1/admin/support/tickets`, where they are answered and closed.
 
-use model::error::ErrorCode;
+use model::error::ErrorCode as E;
 use model::id::{CustomerId, TicketMessageId};
 use model::page::ListId;
 use model::ticket::{Author, parse_answer, parse_status};
@@ -16,7 +16,6 @@ use crate::resources::tickets::{Conversation, Page, TicketView, find, update};
 use crate::route::{GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
         Route::operator(GET, "/v1/admin/support/tickets", list)
             .doc("list_all_tickets", "List the support tickets of all customers, the newest first")

@@ -8,14 +8,16 @@ use model::error::{CallError, ErrorCode};
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, Epoch, MessageId, NodeId, ShardId};
 use model::page::{Room, json_bytes};
 use model::time::Timestamp;
+use raft::directory::records::ChannelRecord;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use shard::call::Live;
 use shard::call::request::GetStatus;
 use shard::deliveries::view::{AttemptView, DeliveryRecord};
 use shard::history::{Direction, HistoryQuery, MessageError, MessageStatus, StoredMessage};
 
 use super::word;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::OperatorCall;
 use crate::route::{GET, Route};
 
@@ -65,13 +67,12 @@ pub struct TraceView {
     /// The value of `X-Gateway-Correlation-Id`.
     pub correlation_id: String,
     /// What happened, the first thing first.
-    pub steps: Vec<Step>,
+    pub steps: Vec<TraceStep>,
 }
 
 /// Something that happened to the message.
 #[derive(Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "TraceStep")]
-pub struct Step {
+pub struct TraceStep {
     /// When it happened.
     pub at: Timestamp,
     /// What happened.
@@ -82,6 +83,16 @@ pub struct Step {
     /// The webhook delivery.
     pub delivery_id: Option<DeliveryId>,
     pub endpoint_id: Option<EndpointId>,
+}
+
+impl TraceView {
+    fn new(row: StoredMessage, channel: &ChannelRecord, live: &Live, steps: Vec<TraceStep>) -> Self {
+        view_of!(
+            move row => message_id, direction, kind, from, to, status, error, client_ref, request_id, correlation_id;
+            channel_id: channel.id, channel_name: channel.name.clone(), customer_id: channel.customer_id,
+            shard: live.shard, node_id: live.node, epoch: live.epoch, steps
+        )
+    }
 }
 
 async fn show(call: &mut OperatorCall) -> Outcome {
@@ -139,34 +150,16 @@ async fn trace(
         let mut steps = steps_of(&row);
         steps.extend(own.flat_map(|(delivery, attempts)| steps_of_delivery(delivery, attempts)));
         steps.sort_by_key(|step| step.at);
-        TraceView {
-            message_id: row.message_id,
-            channel_id: channel,
-            channel_name: record.name.clone(),
-            customer_id: record.customer_id,
-            shard: live.shard,
-            node_id: live.node,
-            epoch: live.epoch,
-            direction: row.direction,
-            kind: row.kind,
-            from: row.from,
-            to: row.to,
-            status: row.status,
-            error: row.error,
-            client_ref: row.client_ref,
-            request_id: row.request_id,
-            correlation_id: row.correlation_id,
-            steps,
-        }
+        TraceView::new(row, &record, &live, steps)
     };
     Ok(rows.into_iter().map(of_row).collect())
 }
 
-fn step(at: Timestamp, step: &'static str, detail: String) -> Step {
-    Step { at, step: step.into(), detail, delivery_id: None, endpoint_id: None }
+fn step(at: Timestamp, step: &'static str, detail: String) -> TraceStep {
+    TraceStep { at, step: step.into(), detail, delivery_id: None, endpoint_id: None }
 }
 
-fn steps_of(row: &StoredMessage) -> Vec<Step> {
+fn steps_of(row: &StoredMessage) -> Vec<TraceStep> {
     let first = match row.direction {
         Direction::Outbound => {
             step(row.created_at, "accepted", format!("stored to be sent, from {}", word(&row.source)))
@@ -178,8 +171,8 @@ fn steps_of(row: &StoredMessage) -> Vec<Step> {
     vec![first, last]
 }
 
-fn steps_of_delivery(delivery: &DeliveryRecord, attempts: &[AttemptView]) -> Vec<Step> {
-    let of = |at: Timestamp, what: &'static str, detail: String| Step {
+fn steps_of_delivery(delivery: &DeliveryRecord, attempts: &[AttemptView]) -> Vec<TraceStep> {
+    let of = |at: Timestamp, what: &'static str, detail: String| TraceStep {
         delivery_id: Some(delivery.id),
         endpoint_id: Some(delivery.endpoint_id),
         ..step(at, what, detail)

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::customers;
+use crate::auth::session::new_member;
 use crate::failure::of_kind;
 use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::OperatorCall;
@@ -92,17 +93,8 @@ async fn list(call: &mut OperatorCall) -> Outcome {
 async fn create(call: &mut OperatorCall) -> Outcome {
     let (email, password, role, email_verified) = parse_create(&call.object().await?)?;
     let customer_id = customer(call)?;
-    let user = UserRecord {
-        id: UserId::new(),
-        customer_id,
-        email,
-        password: call.app.auth.passwords.hash(call.client.ip, password).await?,
-        role,
-        email_verified,
-        verification: None,
-        created_at: call.now,
-        last_login_at: None,
-    };
+    let password = call.app.auth.passwords.hash(call.client.ip, password).await?;
+    let user = UserRecord { email_verified, ..new_member(customer_id, email, password, role, call.now) };
     let entry = call.audited(customer_id, "member.created", user.audit_target());
     call.update(Command::Users(UserCommand::Create(user.clone())), vec![entry]).await?;
     Ok(Reply::created(&UserView::from(&user)))
@@ -138,8 +130,7 @@ fn customer(call: &OperatorCall) -> Result<CustomerId, CallError> {
 
 fn find(call: &OperatorCall) -> Result<Arc<UserRecord>, CallError> {
     let customer = customer(call)?;
-    let id: Option<UserId> = call.id("user_id");
-    let user = id.and_then(|id| call.directory().read(|state| state.users.user(id).cloned()));
+    let user = call.known("user_id", |state, id: UserId| state.users.user(id).cloned());
     let own = user.filter(|user| user.customer_id == customer);
     own.ok_or_else(|| CallError::not_found("member", call.parameter("user_id")))
 }

@@ -47,7 +47,7 @@ use crate::reply::{HTTPS_ALONE, Outcome, Reply};
 use crate::request_context::{AccountCall, ChannelCall, ChannelToken, Charged, OperatorCall, RequestContext};
 use crate::route::{Action, Endpoint, Grant, PathRoutes, Route, Rules};
 use crate::unread::Unread;
-use authentication::ticket;
+use authentication::{DIRECTORY_OLD, ticket};
 use cors::Judgement;
 use path_metrics::PathMetrics;
 use rate::RateHeaders;
@@ -158,10 +158,10 @@ async fn operate(mut ctx: RequestContext, route: &Route, endpoint: &dyn Endpoint
     let operator = authentication::operator(&ctx, rules).await?;
     ctx.recognise(None);
     ctx.body_limit = JSON_LIMIT_BYTES;
-    let directory = authentication::operators_directory(&ctx, rules).await?;
+    let is_fresh = authentication::operators_directory_is_fresh(&ctx, rules).await?;
     check_path(&ctx, route.path)?;
     let reply = guarded(endpoint, &mut OperatorCall { ctx, operator }).await?;
-    Ok(directory.mark(reply))
+    Ok(if is_fresh { reply } else { reply.with(DIRECTORY_OLD, HeaderValue::from_static("true")) })
 }
 
 /// Authenticates, then takes the token that the request costs.
@@ -189,11 +189,7 @@ async fn admit(mut ctx: RequestContext, entry: Entry) -> Result<AccountCall, Ans
     if !taken {
         return Err(Answered::by_bucket(scope, &level));
     }
-    let charged = match entry {
-        Entry::Interface => Charged::Customer(level),
-        Entry::Console => Charged::Session(level),
-    };
-    Ok(AccountCall { ctx, caller, charged })
+    Ok(AccountCall { ctx, caller, charged: Charged { scope, level } })
 }
 
 async fn account(mut call: AccountCall, route: &Route, endpoint: &dyn Endpoint<AccountCall>) -> Answered {
@@ -215,11 +211,8 @@ async fn channel(call: AccountCall, route: &Route, endpoint: &dyn Endpoint<Chann
         let outcome = check_grant(&call.caller, rules).and(Err(CallError::channel_not_found()));
         return Answered { outcome, rate: Some(RateHeaders::deciding(&call.charged, None)) };
     };
-    let rule = match call.charged {
-        Charged::Customer(_) => Some(call.app.channel_rule(&call.caller.customer)),
-        Charged::Session(_) => None,
-    };
-    let mut token = ChannelToken::new(id, rule);
+    let pays = call.charged.scope != LimitScope::Session;
+    let mut token = ChannelToken::new(id, pays.then(|| call.app.channel_rule(&call.caller.customer)));
     let checked = check_channel(&call, rules, id).and_then(|channel| check_path(&call, route.path).map(|()| channel));
     match checked {
         Ok(channel) => {

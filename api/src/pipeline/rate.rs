@@ -27,13 +27,9 @@ impl RateHeaders {
 
     /// The headers of the emptiest bucket; of two equal ones, of the one that the call costs in any case.
     pub fn deciding(charged: &Charged, channel: Option<&BucketLevel>) -> Self {
-        let (scope, level) = match charged {
-            Charged::Customer(level) => (LimitScope::Customer, level),
-            Charged::Session(level) => (LimitScope::Session, level),
-        };
         match channel {
-            Some(channel) if channel.remaining < level.remaining => Self::new(LimitScope::Channel, channel),
-            _ => Self::new(scope, level),
+            Some(channel) if channel.remaining < charged.level.remaining => Self::new(LimitScope::Channel, channel),
+            _ => Self::new(charged.scope, &charged.level),
         }
     }
 
@@ -73,7 +69,8 @@ mod tests {
             (level(60, 0), Some(level(60, 59)), LimitScope::Customer, 0),
         ];
         for (customer, channel, scope, remaining) in table {
-            let headers = RateHeaders::deciding(&Charged::Customer(customer), channel.as_ref());
+            let headers =
+                RateHeaders::deciding(&Charged { scope: LimitScope::Customer, level: customer }, channel.as_ref());
             assert_eq!((headers.scope, headers.remaining), (scope, remaining));
         }
     }

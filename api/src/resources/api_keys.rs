@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::api_key::ApiKey;
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::field::{Body, Fields, Judged, rule};
 use model::id::{ChannelId, CustomerId, KeyId};
 use model::issue::{IssueCode, Violation};
@@ -13,8 +13,7 @@ use model::page::{Cursor, ListId};
 use model::scope::{Scope, Scopes, missing};
 use model::time::Timestamp;
 use raft::directory::command::{Command, Reply as Updated};
-use raft::directory::records::{AuditActor, AuditEntry, KeyOrigin, KeyRecord};
-use raft::directory::state::DirectoryState;
+use raft::directory::records::{AuditEntry, KeyOrigin, KeyRecord};
 use raft::directory::{Ended, PORTION};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,7 +37,6 @@ const REST_PATIENCE: Duration = Duration::from_secs(10);
 const MOST_SCOPES: usize = 128;
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
         Route::account(POST, "/v1/api-keys", create)
             .doc("create_api_key", "Issue an API key")
@@ -228,11 +226,7 @@ fn within(asked: Option<Timestamp>, latest: Option<Timestamp>) -> Result<Option<
 async fn create(call: &mut AccountCall) -> Outcome {
     let asked = CreateKey::parse(&call.object().await?, call.now)?;
     let expires_at = within(asked.expires_at, call.caller.latest_expiry())?;
-    match (asked.channel_id, call.bound_channel()) {
-        (Some(id), _) => drop(call.own_channel(id)?),
-        (None, Some(bound)) => return Err(CallError::channel_scoped_key(bound)),
-        (None, None) => {}
-    }
+    call.may_bind_to(asked.channel_id)?;
     // A key mints no more than it has itself.
     let lacking = missing(&asked.scopes, &call.caller.scopes);
     if !lacking.is_empty() {
@@ -307,7 +301,11 @@ pub async fn delete_with_keys(
     customer: CustomerId,
     ended: Ended,
 ) -> Result<(), CallError> {
-    let mut audit = audited_revocations(ctx, customer, &entry.actor, |key| ended.includes(key));
+    // Every revocation is in the log.
+    let keys = ctx.directory().read(|state| state.keys_of(customer));
+    let ending = keys.iter().filter(|key| key.revoked_at.is_none() && ended.includes(key));
+    let revoked = ending.map(|key| ctx.audit_entry(customer, "key.revoked", entry.actor.clone(), target(key)));
+    let mut audit: Vec<AuditEntry> = revoked.collect();
     let many = audit.len() > PORTION;
     if many {
         audit.clear();
@@ -323,23 +321,9 @@ pub async fn delete_with_keys(
     Ok(())
 }
 
-/// Entries for the keys that end together with something else: every revocation is in the log.
-fn audited_revocations(
-    ctx: &RequestContext,
-    customer: CustomerId,
-    actor: &AuditActor,
-    ending: impl Fn(&KeyRecord) -> bool,
-) -> Vec<AuditEntry> {
-    let keys = ctx.directory().read(|state| state.keys_of(customer));
-    let ended = keys.iter().filter(|key| key.revoked_at.is_none() && ending(key));
-    ended.map(|key| ctx.audit_entry(customer, "key.revoked", actor.clone(), target(key))).collect()
-}
-
 /// The key of the path, as far as the calling key may see it.
 fn find(call: &AccountCall) -> Result<Arc<KeyRecord>, CallError> {
-    let id: Option<KeyId> = call.id("id");
-    let known = |id| move |state: &DirectoryState| state.keys.get(&id).map(|key| state.as_ended(key.clone()));
-    let key = id.and_then(|id: KeyId| call.directory().read(known(id)));
+    let key = call.known("id", |state, id: KeyId| state.keys.get(&id).map(|key| state.as_ended(key.clone())));
     let own = key.filter(|key| key.customer_id == call.customer_id() && call.reaches(key.channel_id));
     own.ok_or_else(|| CallError::not_found("api_key", call.parameter("id")))
 }

@@ -13,24 +13,23 @@ use crate::route::{DELETE, GET, PUT, Route};
 
 pub fn routes() -> Vec<Route> {
     let of_contact = &[E::NoOp, E::UndeliverableRecipient];
-    vec![
+    // The network has a part in all of them.
+    let routes = [
         Route::channel(GET, "/v1/channels/{id}/blacklist", list)
             .doc("list_blacklist", "List whom the channel has blocked")
             .query(|query| (read_refresh(query), read_rest(query)))
-            .ok::<Counted<Blocked>>()
-            .on_network(),
+            .ok::<Counted<Blocked>>(),
         Route::channel(PUT, "/v1/channels/{id}/blacklist/{contact_id}", block)
             .doc("block_contact", "Block a contact")
             .about(LOOKED_UP)
             .ok::<Blocked>()
-            .on_network()
             .errors(of_contact),
         Route::channel(DELETE, "/v1/channels/{id}/blacklist/{contact_id}", unblock)
             .doc("unblock_contact", "Unblock a contact")
             .no_content()
-            .on_network()
             .errors(of_contact),
-    ]
+    ];
+    routes.map(Route::on_network).into()
 }
 
 async fn all(call: &mut ChannelCall) -> Result<Vec<Blocked>, CallError> {
@@ -39,9 +38,7 @@ async fn all(call: &mut ChannelCall) -> Result<Vec<Blocked>, CallError> {
 
 async fn list(call: &mut ChannelCall) -> Outcome {
     let (refresh, page) = call.asked(|query| (read_refresh(query), call.rest::<Blocked>(query)))?;
-    if refresh {
-        call.operate(BlacklistOperation::List).await?;
-    }
+    call.refresh(refresh, BlacklistOperation::List).await?;
     let blocked = all(call).await?;
     let count = blocked.len();
     let List { data, next_cursor } = page.of(blocked, |blocked| blocked.id.to_string());

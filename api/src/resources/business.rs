@@ -4,7 +4,7 @@ use model::business::{
     self, BusinessProfile, Collection, Order, OrderStatus, Product, ProductChanges, ProfileChanges, read_collection,
     read_collection_changes, read_product, read_product_changes, read_profile_changes,
 };
-use model::error::CallError;
+use model::error::{CallError, ErrorCode};
 use model::field::{Body, Change, rule};
 use model::page::ListId;
 use network::operation::business::{BusinessAnswer, BusinessOperation};
@@ -15,7 +15,6 @@ use shard::call::read::Filter;
 use shard::projection::{BusinessAccount, Entity, OrderPlace};
 
 use super::contacts::LOOKED_UP;
-use super::groups::REFUSALS;
 use crate::failure::of_kind;
 use crate::projection::{Page, read_refresh};
 use crate::query::Query;
@@ -25,91 +24,77 @@ use crate::route::{DELETE, GET, PATCH, POST, PUT, Route};
 
 pub fn routes() -> Vec<Route> {
     let product = || json!({ "name": "Tea", "price_amount": 4500, "currency": "EUR", "image_urls": ["https://example.com/tea.jpg"] });
-    vec![
+    // The network has a part in all of them.
+    let routes = [
         Route::channel(GET, "/v1/channels/{id}/business/profile", show_profile)
             .doc("get_business_profile", "Get the business profile")
             .query(read_refresh)
-            .ok::<BusinessProfile>()
-            .on_network(),
+            .ok::<BusinessProfile>(),
         Route::channel(PATCH, "/v1/channels/{id}/business/profile", change_profile)
             .doc("update_business_profile", "Change the business profile")
             .body(read_profile_changes, json!({ "description": "Tea and more", "websites": ["https://example.com"] }))
-            .ok::<BusinessProfile>()
-            .on_network(),
+            .ok::<BusinessProfile>(),
         Route::channel(PUT, "/v1/channels/{id}/business/cart", set_cart)
             .doc("set_cart_enabled", "Switch the cart on or off")
             .body(read_cart, json!({ "enabled": true }))
-            .ok::<CartSwitch>()
-            .on_network(),
+            .ok::<CartSwitch>(),
         Route::channel(GET, "/v1/channels/{id}/business/products", list_products)
             .doc("list_products", "List the products of the catalog")
             .query(|query| (Page::read(query, ListId::only()), read_filter(query)))
-            .page::<Product>()
-            .on_network(),
+            .page::<Product>(),
         Route::channel(POST, "/v1/channels/{id}/business/products", add_product)
             .doc("create_product", "Add a product to the catalog")
             .body(read_product, product())
-            .created::<Product>()
-            .on_network(),
+            .created::<Product>(),
         Route::channel(GET, "/v1/channels/{id}/business/products/{product_id}", show_product)
             .doc("get_product", "Get a product")
-            .ok::<Product>()
-            .errors(REFUSALS),
+            .ok::<Product>(),
         Route::channel(PATCH, "/v1/channels/{id}/business/products/{product_id}", change_product)
             .doc("update_product", "Change a product")
             .body(read_product_changes, json!({ "hidden": true }))
-            .ok::<Product>()
-            .errors(REFUSALS),
+            .ok::<Product>(),
         Route::channel(DELETE, "/v1/channels/{id}/business/products/{product_id}", delete_product)
             .doc("delete_product", "Delete a product")
-            .no_content()
-            .errors(REFUSALS),
+            .no_content(),
         Route::channel(GET, "/v1/channels/{id}/business/collections", list_collections)
             .doc("list_collections", "List the collections of the catalog")
             .query(|query| Page::read(query, ListId::only()))
-            .page::<Collection>()
-            .on_network(),
+            .page::<Collection>(),
         Route::channel(POST, "/v1/channels/{id}/business/collections", add_collection)
             .doc("create_collection", "Add a collection")
             .body(read_collection, json!({ "name": "Teas", "product_ids": ["7000000000000001"] }))
             .created::<Collection>()
-            .errors(REFUSALS),
+            .errors(&[ErrorCode::NotFound]),
         Route::channel(GET, "/v1/channels/{id}/business/collections/{collection_id}", show_collection)
             .doc("get_collection", "Get a collection")
-            .ok::<Collection>()
-            .errors(REFUSALS),
+            .ok::<Collection>(),
         Route::channel(PATCH, "/v1/channels/{id}/business/collections/{collection_id}", change_collection)
             .doc("update_collection", "Rename a collection, or change what is in it")
             .body(read_collection_changes, json!({ "remove_product_ids": ["7000000000000001"] }))
-            .ok::<Collection>()
-            .errors(REFUSALS),
+            .ok::<Collection>(),
         Route::channel(DELETE, "/v1/channels/{id}/business/collections/{collection_id}", delete_collection)
             .doc("delete_collection", "Delete a collection, not its products")
-            .no_content()
-            .errors(REFUSALS),
+            .no_content(),
         Route::channel(GET, "/v1/channels/{id}/business/orders", list_orders)
             .doc("list_orders", "List orders that came as events, the latest first")
             .query(|query| (Page::read(query, ListId::only()), read_orders(query)))
-            .page::<Order>()
-            .on_network(),
+            .page::<Order>(),
         Route::channel(GET, "/v1/channels/{id}/business/orders/{order_id}", show_order)
             .doc("get_order", "Get an order")
             .about("The `token` of `order.placed` is needed for an order that came before the channel was linked.")
             .query(read_token)
-            .ok::<Order>()
-            .errors(REFUSALS),
+            .ok::<Order>(),
         Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}/catalog", show_catalog)
             .doc("get_contact_catalog", "List the products of a contact's business")
             .about(LOOKED_UP)
             .query(|query| Page::read(query, ListId::only()))
-            .page::<Product>()
-            .on_network(),
+            .page::<Product>(),
         Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}/business-profile", show_contacts_profile)
             .doc("get_contact_business_profile", "Get the profile of a contact's business")
             .about(LOOKED_UP)
-            .ok::<BusinessProfile>()
-            .on_network(),
-    ]
+            .ok::<BusinessProfile>(),
+    ];
+    routes.map(Route::on_network).into()
 }
 
 /// The profile of the channel's own business.
@@ -126,9 +111,7 @@ async fn own(call: &mut ChannelCall) -> Result<BusinessProfile, CallError> {
 }
 
 async fn show_profile(call: &mut ChannelCall) -> Outcome {
-    if call.asked(read_refresh)? {
-        call.operate(BusinessOperation::Show).await?;
-    }
+    call.refresh(call.asked(read_refresh)?, BusinessOperation::Show).await?;
     Ok(Reply::ok(&own(call).await?))
 }
 

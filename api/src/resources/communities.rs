@@ -10,7 +10,7 @@ use network::operation::communities::{CommunityAnswer, CommunityOperation};
 use serde_json::json;
 use shard::call::read::Filter;
 
-use super::groups::{MOST_NAMED, NEEDLESS, REFUSALS, Results, found, group_id, parse_participants};
+use super::groups::{MOST_NAMED, ParticipantsResult, REFUSALS, found, group_id, parse_participants};
 use crate::failure::of_kind;
 use crate::projection::{Page, check_people, read_refresh, read_rest};
 use crate::reply::{List, Outcome, Reply};
@@ -21,76 +21,66 @@ use crate::route::{DELETE, GET, PATCH, POST, PUT, Route};
 const MOST_GROUPS: usize = 50;
 
 pub fn routes() -> Vec<Route> {
-    vec![
+    let routes = [
         Route::channel(GET, "/v1/channels/{id}/communities", list)
             .doc("list_communities", "List communities")
             .query(|query| (read_refresh(query), read_rest(query)))
-            .list_or_page::<Community>()
-            .errors(REFUSALS),
+            .list_or_page::<Community>(),
         Route::channel(POST, "/v1/channels/{id}/communities", create)
             .doc("create_community", "Create a community")
-            .body(|body| parse_create(body, &Suffixes::simulated()), json!({ "subject": "Neighbours" }))
-            .created::<Community>()
-            .errors(REFUSALS),
+            .addressed_body(parse_create, json!({ "subject": "Neighbours" }))
+            .created::<Community>(),
         Route::channel(GET, "/v1/channels/{id}/communities/{community_id}", show)
             .doc("get_community", "Show a community")
             .query(read_refresh)
-            .ok::<Community>()
-            .errors(REFUSALS),
+            .ok::<Community>(),
         Route::channel(PATCH, "/v1/channels/{id}/communities/{community_id}", change)
             .doc("update_community", "Change a community")
             .body(parse_changes, json!({ "subject": "Neighbours" }))
             .ok::<Community>()
-            .errors(NEEDLESS),
+            .errors(&[ErrorCode::NoOp]),
         Route::channel(DELETE, "/v1/channels/{id}/communities/{community_id}", deactivate)
             .doc("deactivate_community", "End a community; its groups stay")
-            .no_content()
-            .errors(REFUSALS),
-        Route::channel(GET, "/v1/channels/{id}/communities/{community_id}/groups", list_groups)
-            .doc("list_community_groups", "List the groups of a community")
-            .list::<SubGroup>(),
+            .no_content(),
         Route::channel(POST, "/v1/channels/{id}/communities/{community_id}/groups", create_group)
             .doc("create_community_group", "Create a group in a community")
-            .body(
-                |body| parse_create_group(body, &Suffixes::simulated()),
-                json!({ "subject": "Tools", "participants": ["15550001002"] }),
-            )
+            .addressed_body(parse_create_group, json!({ "subject": "Tools", "participants": ["15550001002"] }))
             .created::<Group>()
-            .errors(REFUSALS)
             .errors(&[ErrorCode::UndeliverableRecipient]),
         Route::channel(PUT, "/v1/channels/{id}/communities/{community_id}/groups/{group_id}", add_group)
             .doc("add_community_group", "Bring a group into a community")
             .ok::<SubGroup>()
-            .errors(NEEDLESS),
+            .errors(&[ErrorCode::NoOp]),
         Route::channel(DELETE, "/v1/channels/{id}/communities/{community_id}/groups/{group_id}", remove_group)
             .doc("remove_community_group", "Take a group out of a community")
             .no_content()
-            .errors(NEEDLESS),
+            .errors(&[ErrorCode::NoOp]),
         Route::channel(POST, "/v1/channels/{id}/communities/{community_id}/groups/{group_id}/join", join_group)
             .doc("join_community_group", "Join a group of a community")
             .ok::<Joined>()
-            .errors(NEEDLESS),
+            .errors(&[ErrorCode::NoOp]),
+        Route::channel(POST, "/v1/channels/{id}/communities/{community_id}/participants", change_participants)
+            .doc("update_community_participants", "Add, remove, promote or demote members of a community")
+            .addressed_body(parse_participants, json!({ "action": "add", "participants": ["15550001002"] }))
+            .ok::<ParticipantsResult>(),
+        Route::channel(GET, "/v1/channels/{id}/communities/{community_id}/invite", invite)
+            .doc("get_community_invite", "Show a community's invite")
+            .ok::<GroupInvite>(),
+        Route::channel(DELETE, "/v1/channels/{id}/communities/{community_id}/invite", revoke_invite)
+            .doc("revoke_community_invite", "Replace a community's invite")
+            .ok::<GroupInvite>(),
+    ];
+    // What these show is read from the projection alone.
+    let known = [
+        Route::channel(GET, "/v1/channels/{id}/communities/{community_id}/groups", list_groups)
+            .doc("list_community_groups", "List the groups of a community")
+            .list::<SubGroup>(),
         Route::channel(GET, "/v1/channels/{id}/communities/{community_id}/participants", list_participants)
             .doc("list_community_participants", "List the members of a community")
             .query(|query| Page::read(query, ListId::only()))
             .page::<GroupParticipant>(),
-        Route::channel(POST, "/v1/channels/{id}/communities/{community_id}/participants", change_participants)
-            .doc("update_community_participants", "Add, remove, promote or demote members of a community")
-            .body(
-                |body| parse_participants(body, &Suffixes::simulated()),
-                json!({ "action": "add", "participants": ["15550001002"] }),
-            )
-            .ok::<Results>()
-            .errors(REFUSALS),
-        Route::channel(GET, "/v1/channels/{id}/communities/{community_id}/invite", invite)
-            .doc("get_community_invite", "Show a community's invite")
-            .ok::<GroupInvite>()
-            .errors(REFUSALS),
-        Route::channel(DELETE, "/v1/channels/{id}/communities/{community_id}/invite", revoke_invite)
-            .doc("revoke_community_invite", "Replace a community's invite")
-            .ok::<GroupInvite>()
-            .errors(REFUSALS),
-    ]
+    ];
+    routes.map(|route| route.errors(REFUSALS)).into_iter().chain(known).collect()
 }
 
 /// The community that the path names.
@@ -109,9 +99,7 @@ async fn shown(call: &mut ChannelCall, id: &Address) -> Outcome {
 
 async fn list(call: &mut ChannelCall) -> Outcome {
     let (refresh, page) = call.asked(|query| (read_refresh(query), call.rest::<KnownCommunity>(query)))?;
-    if refresh {
-        call.operate(CommunityOperation::List).await?;
-    }
+    call.refresh(refresh, CommunityOperation::List).await?;
     let known = call.page_of::<KnownCommunity>(Filter::All, page).await?;
     Ok(Reply::ok(&known.map(|known| known.community)))
 }
@@ -136,9 +124,7 @@ async fn create(call: &mut ChannelCall) -> Outcome {
 async fn show(call: &mut ChannelCall) -> Outcome {
     let refresh = call.asked(read_refresh)?;
     let community = community_id(call)?;
-    if refresh {
-        call.operate(CommunityOperation::Show { community: community.clone() }).await?;
-    }
+    call.refresh(refresh, CommunityOperation::Show { community: community.clone() }).await?;
     shown(call, &community).await
 }
 
@@ -224,7 +210,7 @@ async fn change_participants(call: &mut ChannelCall) -> Outcome {
     let (action, participants) = parse_participants(&call.object().await?, call.suffixes())?;
     let community = community_id(call)?;
     let answer = call.operate(CommunityOperation::Participants { community, action, participants }).await?;
-    of_kind!(answer, CommunityAnswer::Participants(participants) => Reply::ok(&Results::of(participants)))
+    of_kind!(answer, CommunityAnswer::Participants(participants) => Reply::ok(&ParticipantsResult::of(participants)))
 }
 
 async fn invite(call: &mut ChannelCall) -> Outcome {

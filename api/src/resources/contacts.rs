@@ -7,7 +7,7 @@ use model::contact::{CommonGroup, Contact, ContactCheck, KnownLidPair, LidPair};
 use model::error::{CallError, ErrorCode as E};
 use model::field::{Body, rule};
 use model::issue::{IssueCode, Violation};
-use model::page::{Cursor, DEFAULT_LIMIT, ListId, Room};
+use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
 use network::operation::contacts::{ContactAnswer, ContactOperation};
 use schemars::JsonSchema;
@@ -19,7 +19,7 @@ use shard::projection::contacts::{ContactFilter, ContactRow};
 use crate::failure::of_kind;
 use crate::projection::read_refresh;
 use crate::query::Query;
-use crate::reply::{Counted, CountedPage, List, Outcome, Reply};
+use crate::reply::{Counted, CountedPage, List, Outcome, Reply, cut};
 use crate::request_context::ChannelCall;
 use crate::route::{GET, PATCH, POST, Route};
 
@@ -159,11 +159,7 @@ async fn list(call: &mut ChannelCall) -> Outcome {
     let read = Read::Contacts { filter, after, limit: limit + 1, in_bytes: true };
     let (rows, count, more) = call.read_counted::<ContactRow>(read).await?;
     let mut data: Vec<Contact> = rows.into_iter().map(|row| row.contact).collect();
-    let fitting = Room::of_page().rows(&data[..data.len().min(limit)]);
-    let more = more || fitting < data.len();
-    data.truncate(fitting);
-    let last = data.last().filter(|_| more);
-    let next_cursor = last.map(|contact| ContactCursor { id: contact.id.to_string() }.encode(of));
+    let next_cursor = cut(&mut data, limit, more, |contact| ContactCursor { id: contact.id.to_string() }.encode(of));
     Ok(Reply::ok(&CountedPage { data, count, next_cursor }))
 }
 

@@ -23,107 +23,85 @@ use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
 use crate::route::{DELETE, GET, PATCH, POST, PUT, Route};
 
-/// What a question or a change may be refused with.
+/// What every question and every change may be refused with.
 pub const REFUSALS: &[ErrorCode] =
     &[ErrorCode::NotFound, ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other];
-
-/// What a change that may be needless may be refused with.
-pub const NEEDLESS: &[ErrorCode] =
-    &[ErrorCode::NotFound, ErrorCode::NoOp, ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other];
 
 /// Members that one call may name.
 pub const MOST_NAMED: usize = 256;
 
 pub fn routes() -> Vec<Route> {
-    vec![
+    let routes = [
         Route::channel(GET, "/v1/channels/{id}/groups", list)
             .doc("list_groups", "List groups")
             .query(|query| (Page::read(query, ListId::only()), read_flags(query)))
-            .page::<Group>()
-            .errors(REFUSALS),
+            .page::<Group>(),
         Route::channel(POST, "/v1/channels/{id}/groups", create)
             .doc("create_group", "Create a group")
-            .body(
-                |body| parse_create(body, &Suffixes::simulated()),
-                json!({ "subject": "Friends", "participants": ["15550001002"] }),
-            )
-            .created::<Created>()
-            .errors(REFUSALS)
+            .addressed_body(parse_create, json!({ "subject": "Friends", "participants": ["15550001002"] }))
+            .created::<CreatedGroup>()
             .errors(&[ErrorCode::UndeliverableRecipient]),
         Route::channel(POST, "/v1/channels/{id}/groups/join", join)
             .doc("join_group", "Join a group by its invite")
             .body(parse_join, json!({ "invite_code": "AbCdEfGhIjKlMnOpQrStUv" }))
             .ok::<Joined>()
-            .errors(NEEDLESS),
+            .errors(&[ErrorCode::NoOp]),
         Route::channel(GET, "/v1/channels/{id}/groups/invite/{invite_code}", preview)
             .doc("preview_group_invite", "Show what a group's invite leads to")
-            .ok::<GroupPreview>()
-            .errors(REFUSALS),
+            .ok::<GroupPreview>(),
         Route::channel(GET, "/v1/channels/{id}/groups/{group_id}", show)
             .doc("get_group", "Show a group")
             .query(read_refresh)
-            .ok::<Group>()
-            .errors(REFUSALS),
+            .ok::<Group>(),
         Route::channel(PUT, "/v1/channels/{id}/groups/{group_id}/subject", set_subject)
             .doc("set_group_subject", "Change a group's subject")
             .body(parse_subject, json!({ "subject": "Family" }))
             .ok::<Group>()
-            .errors(NEEDLESS),
+            .errors(&[ErrorCode::NoOp]),
         Route::channel(PUT, "/v1/channels/{id}/groups/{group_id}/description", set_description)
             .doc("set_group_description", "Change a group's description, or clear it")
             .body(parse_description, json!({ "description": "All of us" }))
             .ok::<Group>()
-            .errors(NEEDLESS),
+            .errors(&[ErrorCode::NoOp]),
         Route::channel(PUT, "/v1/channels/{id}/groups/{group_id}/picture", set_picture)
             .doc("set_group_picture", "Give a group a picture")
             .about("The body names the picture, or is the picture itself.")
             .body(parse_source, json!({ "picture_url": "https://example.com/a.png" }))
             .content_body(picture_content())
-            .ok::<ShownPicture>()
-            .errors(REFUSALS)
+            .ok::<GroupPicture>()
             .errors(FETCHED),
         Route::channel(DELETE, "/v1/channels/{id}/groups/{group_id}/picture", remove_picture)
             .doc("remove_group_picture", "Take a group's picture away")
             .no_content()
-            .errors(NEEDLESS),
+            .errors(&[ErrorCode::NoOp]),
         Route::channel(PATCH, "/v1/channels/{id}/groups/{group_id}/settings", change_settings)
             .doc("update_group_settings", "Change a group's settings")
             .body(parse_settings, json!({ "announce": true, "ephemeral": 86400 }))
             .ok::<Group>()
-            .errors(NEEDLESS),
+            .errors(&[ErrorCode::NoOp]),
         Route::channel(POST, "/v1/channels/{id}/groups/{group_id}/participants", change_participants)
             .doc("update_group_participants", "Add, remove, promote or demote members of a group")
-            .body(
-                |body| parse_participants(body, &Suffixes::simulated()),
-                json!({ "action": "add", "participants": ["15550001002"] }),
-            )
-            .ok::<Results>()
-            .errors(REFUSALS),
+            .addressed_body(parse_participants, json!({ "action": "add", "participants": ["15550001002"] }))
+            .ok::<ParticipantsResult>(),
         Route::channel(GET, "/v1/channels/{id}/groups/{group_id}/invite", invite)
             .doc("get_group_invite", "Show a group's invite")
-            .ok::<GroupInvite>()
-            .errors(REFUSALS),
+            .ok::<GroupInvite>(),
         Route::channel(DELETE, "/v1/channels/{id}/groups/{group_id}/invite", revoke_invite)
             .doc("revoke_group_invite", "Replace a group's invite")
-            .ok::<GroupInvite>()
-            .errors(REFUSALS),
+            .ok::<GroupInvite>(),
         Route::channel(POST, "/v1/channels/{id}/groups/{group_id}/leave", leave)
             .doc("leave_group", "Leave a group")
             .no_content()
-            .errors(NEEDLESS),
+            .errors(&[ErrorCode::NoOp]),
         Route::channel(GET, "/v1/channels/{id}/groups/{group_id}/join-requests", join_requests)
             .doc("list_group_join_requests", "List who waits to be let into a group")
-            .list::<JoinRequest>()
-            .errors(REFUSALS),
+            .list::<JoinRequest>(),
         Route::channel(POST, "/v1/channels/{id}/groups/{group_id}/join-requests", decide_requests)
             .doc("decide_group_join_requests", "Let those who wait into a group, or turn them away")
-            .body(
-                |body| parse_decision(body, &Suffixes::simulated()),
-                json!({ "action": "approve", "participants": ["15550001002"] }),
-            )
-            .ok::<Results>()
-            .errors(REFUSALS),
-    ]
+            .addressed_body(parse_decision, json!({ "action": "approve", "participants": ["15550001002"] }))
+            .ok::<ParticipantsResult>(),
+    ];
+    routes.map(|route| route.errors(REFUSALS)).into()
 }
 
 /// The group that the path names.
@@ -143,9 +121,7 @@ fn read_flags(query: &Query<'_>) -> (bool, bool) {
 
 async fn list(call: &mut ChannelCall) -> Outcome {
     let (page, (refresh, participants)) = call.asked(|query| (call.page::<Group>(query), read_flags(query)))?;
-    if refresh {
-        call.operate(GroupOperation::List).await?;
-    }
+    call.refresh(refresh, GroupOperation::List).await?;
     let mut groups = call.page_of::<Group>(Filter::All, page).await?;
     if !participants {
         groups.data.iter_mut().for_each(|group| group.participants.clear());
@@ -156,9 +132,7 @@ async fn list(call: &mut ChannelCall) -> Outcome {
 async fn show(call: &mut ChannelCall) -> Outcome {
     let refresh = call.asked(read_refresh)?;
     let id = group_id(call)?;
-    if refresh {
-        call.operate(GroupOperation::Show { group: id.clone() }).await?;
-    }
+    call.refresh(refresh, GroupOperation::Show { group: id.clone() }).await?;
     Ok(Reply::ok(&found(call, &id).await?))
 }
 
@@ -172,8 +146,7 @@ fn parse_create(body: &Body, suffixes: &Suffixes) -> Result<(String, Vec<Address
 
 /// A group that was just made, and how it went for each who was named.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "CreatedGroup")]
-struct Created {
+struct CreatedGroup {
     #[serde(flatten)]
     group: Group,
     /// How it went for each who was named.
@@ -184,9 +157,9 @@ async fn create(call: &mut ChannelCall) -> Outcome {
     let (subject, participants) = parse_create(&call.object().await?, call.suffixes())?;
     check_people(call, &participants).await?;
     let answer = call.operate(GroupOperation::Create { subject, participants }).await?;
-    of_kind!(answer, GroupAnswer::Created { group, participants_result } => Reply::created(&Created {
+    of_kind!(answer, GroupAnswer::Created { group, participants_result } => Reply::created(&CreatedGroup {
         group: found(call, &group.id).await?,
-        participants_result: Results::of(participants_result).participants,
+        participants_result: ParticipantsResult::of(participants_result).participants,
     }))
 }
 
@@ -217,8 +190,7 @@ async fn set_description(call: &mut ChannelCall) -> Outcome {
 
 /// `{ "picture_url": URI }`
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "GroupPicture")]
-struct ShownPicture {
+struct GroupPicture {
     picture_url: String,
 }
 
@@ -227,7 +199,7 @@ async fn set_picture(call: &mut ChannelCall) -> Outcome {
     let group = group_id(call)?;
     let answer = call.operate(GroupOperation::SetPicture { group, picture }).await?;
     of_kind!(answer, GroupAnswer::Picture { picture_url: Some(picture_url) } =>
-        Reply::ok(&ShownPicture { picture_url }))
+        Reply::ok(&GroupPicture { picture_url }))
 }
 
 async fn remove_picture(call: &mut ChannelCall) -> Outcome {
@@ -257,19 +229,18 @@ async fn change_settings(call: &mut ChannelCall) -> Outcome {
 
 /// How an action went for each who was named.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ParticipantsResult")]
-pub struct Results {
+pub struct ParticipantsResult {
     participants: Vec<ParticipantResult>,
 }
 
-impl Results {
+impl ParticipantsResult {
     pub fn of(participants: Vec<ParticipantResult>) -> Self {
         Self { participants: participants.into_iter().map(ParticipantResult::explained).collect() }
     }
 }
 
 fn results(answer: GroupAnswer) -> Outcome {
-    of_kind!(answer, GroupAnswer::Participants(participants) => Reply::ok(&Results::of(participants)))
+    of_kind!(answer, GroupAnswer::Participants(participants) => Reply::ok(&ParticipantsResult::of(participants)))
 }
 
 /// Reads `{ "action", "participants" }`, where the action is one of some words.

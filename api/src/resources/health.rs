@@ -14,7 +14,7 @@ use shard::assessment::named;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
 use crate::route::{GET, Route};
-use crate::status_summary::{Summary, summarise};
+use crate::status_summary::{StatusSummary, summarise};
 
 /// How soon a node that is not ready should be asked again: it starts or drains, which takes some seconds.
 const NOT_READY_SECONDS: u32 = 1;
@@ -27,7 +27,7 @@ pub fn routes() -> Vec<Route> {
     routes.push(
         Route::public(GET, "/v1/status/summary", summary)
             .doc("get_status_summary", "See how the gateway does as a whole")
-            .ok::<Summary>(),
+            .ok::<StatusSummary>(),
     );
     routes
 }
@@ -38,8 +38,8 @@ pub fn probes() -> Vec<Route> {
         Route::public(GET, "/healthz", healthz).doc("get_health", "See whether the node lives").ok::<Health>(),
         Route::public(GET, "/readyz", readyz)
             .doc("get_readiness", "See whether the node takes requests")
-            .ok::<Ready>()
-            .json::<Ready>(StatusCode::SERVICE_UNAVAILABLE),
+            .ok::<Readiness>()
+            .json::<Readiness>(StatusCode::SERVICE_UNAVAILABLE),
     ]
 }
 
@@ -59,8 +59,7 @@ async fn healthz(ctx: &mut RequestContext) -> Outcome {
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Readiness")]
-struct Ready {
+struct Readiness {
     #[schemars(extend("enum" = ["ready", "not_ready"]))]
     status: &'static str,
     /// Each part, and how it is.
@@ -71,7 +70,7 @@ async fn readyz(ctx: &mut RequestContext) -> Outcome {
     let readiness = ctx.cluster().readiness();
     let ready = readiness.is_ready();
     let check = |ok: bool| Cow::from(if ok { "ok" } else { "failing" });
-    let mut body = Ready {
+    let mut body = Readiness {
         status: if ready { "ready" } else { "not_ready" },
         checks: BTreeMap::from([
             ("store", check(readiness.store)),
@@ -92,7 +91,7 @@ async fn readyz(ctx: &mut RequestContext) -> Outcome {
 }
 
 async fn summary(ctx: &mut RequestContext) -> Outcome {
-    let last = ctx.app.status_summary.last.lock().clone();
+    let last = ctx.app.status_summary.lock().clone();
     if let Some(summary) = last.as_ref().filter(|summary| ctx.now.0 - summary.updated_at.0 < SUMMARY_MILLIS) {
         return Ok(Reply::ok(summary));
     }
@@ -104,6 +103,6 @@ async fn summary(ctx: &mut RequestContext) -> Outcome {
     let ready = statuses.iter().filter(|(node, statuses)| members.contains(node) && statuses.is_ready()).count();
     let total = members.len();
     let made = summarise(&ctx.cluster().readiness(), ready, total, ctx.now, last.as_ref());
-    *ctx.app.status_summary.last.lock() = Some(made.clone());
+    *ctx.app.status_summary.lock() = Some(made.clone());
     Ok(Reply::ok(&made))
 }

@@ -61,7 +61,7 @@ pub fn routes() -> Vec<Route> {
             .errors(&[E::NoOp]),
         Route::channel(PUT, "/v1/channels/{id}/labels/{label_id}/messages/{message_id}", put_on_message)
             .doc("label_message", "Put a label on a message")
-            .body(|body| parse_chat(body, &Suffixes::simulated()), json!({ "chat_id": "15551234567" }))
+            .addressed_body(parse_chat, json!({ "chat_id": "15551234567" }))
             .no_content()
             .on_network()
             .errors(&[E::MessageNotFound, E::NoOp]),

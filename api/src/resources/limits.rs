@@ -2,13 +2,13 @@
 
 use model::error::ErrorCode;
 use model::id::ChannelId;
-use model::limit::BucketLevel;
+use model::limit::{BucketLevel, LimitScope};
 use model::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::reply::{Outcome, Reply};
-use crate::request_context::{AccountCall, Charged};
+use crate::request_context::AccountCall;
 use crate::route::{GET, Route};
 
 pub fn routes() -> Vec<Route> {
@@ -17,14 +17,13 @@ pub fn routes() -> Vec<Route> {
             .doc("get_limits", "See how many calls are left")
             .about("`per_channel` is of the channel that the query names, or that the key is bound to.")
             .query(|query| query.id::<ChannelId>("channel_id"))
-            .ok::<LimitsView>()
+            .ok::<Limits>()
             .errors(&[ErrorCode::ChannelNotFound, ErrorCode::ChannelAccessDenied]),
     ]
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Limits")]
-struct LimitsView {
+struct Limits {
     /// The account's bucket.
     per_customer: BucketView,
     /// The channel's bucket; null when no channel is named.
@@ -65,13 +64,12 @@ async fn show(call: &mut AccountCall) -> Outcome {
         }
         None => None,
     };
-    let per_customer = match call.charged {
-        Charged::Customer(level) => level,
-        Charged::Session(_) => {
-            let rule = call.app.customer_rule(&call.caller.customer);
-            call.cluster().peek(call.customer_id(), None, rule, &call.context()).await?
-        }
+    let per_customer = if call.charged.scope == LimitScope::Customer {
+        call.charged.level
+    } else {
+        let rule = call.app.customer_rule(&call.caller.customer);
+        call.cluster().peek(call.customer_id(), None, rule, &call.context()).await?
     };
     let per_customer = BucketView::from(per_customer);
-    Ok(Reply::ok(&LimitsView { per_customer, per_channel, channel_id, per_key: None }).uncached())
+    Ok(Reply::ok(&Limits { per_customer, per_channel, channel_id, per_key: None }).uncached())
 }

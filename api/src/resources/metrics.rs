@@ -27,7 +27,7 @@ pub fn routes() -> Vec<Route> {
                  are as of now. A latency is null while there is nothing to tell of.",
             )
             .query(asked)
-            .ok::<MetricsView>()
+            .ok::<Metrics>()
             .errors(&[ErrorCode::ChannelNotFound]),
     ]
 }
@@ -60,8 +60,7 @@ impl Window {
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Metrics")]
-struct MetricsView {
+struct Metrics {
     /// What the figures are of.
     #[schemars(extend("enum" = WINDOWS.map(|window| window.word)))]
     window: &'static str,
@@ -70,26 +69,24 @@ struct MetricsView {
     /// At this moment, by status.
     channels: BTreeMap<&'static str, u64>,
     /// Messages of the window.
-    messages: MessagesView,
+    messages: MessageMetrics,
     /// From a send to its acceptance by the network.
     send_latency_ms: LatencyView,
     /// Deliveries of the window.
-    webhooks: WebhooksView,
+    webhooks: WebhookMetrics,
     media_bytes: u64,
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "MessageMetrics")]
-struct MessagesView {
+struct MessageMetrics {
     /// Messages that went out.
-    outbound: OutboundView,
+    outbound: OutboundMetrics,
     /// Messages that came in.
     inbound: u64,
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "OutboundMetrics")]
-struct OutboundView {
+struct OutboundMetrics {
     /// Sends that the network accepted.
     sent: u64,
     /// At this moment.
@@ -99,8 +96,7 @@ struct OutboundView {
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "WebhookMetrics")]
-struct WebhooksView {
+struct WebhookMetrics {
     /// Deliveries that reached their endpoint.
     delivered: u64,
     /// At this moment.
@@ -154,14 +150,14 @@ async fn show(call: &mut AccountCall) -> Outcome {
     }
     let AccountFigures { used, queued, retrying } = figures;
     let counts = used.counts;
-    let outbound = OutboundView { sent: counts.sent, queued, failed: counts.failed };
-    Ok(Reply::ok(&MetricsView {
+    let outbound = OutboundMetrics { sent: counts.sent, queued, failed: counts.failed };
+    Ok(Reply::ok(&Metrics {
         window: window.word,
         since: since.start(),
         channels,
-        messages: MessagesView { outbound, inbound: counts.received },
+        messages: MessageMetrics { outbound, inbound: counts.received },
         send_latency_ms: LatencyView::from(&used.sends),
-        webhooks: WebhooksView {
+        webhooks: WebhookMetrics {
             delivered: counts.delivered,
             retrying,
             exhausted: counts.exhausted,

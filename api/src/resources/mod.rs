@@ -31,11 +31,12 @@ mod webhook_deliveries;
 mod webhook_endpoints;
 mod webhook_probe;
 
-pub use account::{AccountView, audit_log};
+pub use account::{AccountView, audit_log, new_customer};
 pub use api_keys::{ApiKeyView, IssuedKey, NewKey, delete_with_keys};
 use auth::{Link, attempts};
 pub use auth::{email, end_session, exchange_token, log_in, new_password};
 pub use channels::{ChannelView, parse_disable_reason};
+pub use health::probes;
 
 #[cfg(test)]
 pub use api_keys::tests::{test_caller, test_key};
@@ -51,11 +52,6 @@ pub fn routes() -> Vec<Route> {
         events limits metrics account auth tickets stubs health openapi
     )
     .collect()
-}
-
-/// The routes that both ports have.
-pub fn health_routes() -> Vec<Route> {
-    health::probes()
 }
 
 #[cfg(test)]

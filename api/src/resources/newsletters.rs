@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::json;
 use shard::call::read::Filter;
 
-use super::groups::{NEEDLESS, REFUSALS, invite_in_path};
+use super::groups::{REFUSALS, invite_in_path};
 use super::media::{FETCHED, PICTURE_URL, set_or_cleared};
 use crate::failure::{self, of_kind};
 use crate::projection::{Page, read_refresh, read_rest};
@@ -23,82 +23,72 @@ use crate::request_context::ChannelCall;
 use crate::route::{DELETE, GET, PATCH, POST, PUT, Route};
 
 pub fn routes() -> Vec<Route> {
-    vec![
+    let routes = [
         Route::channel(GET, "/v1/channels/{id}/newsletters", list)
             .doc("list_newsletters", "List newsletters")
             .query(|query| (read_role(query), read_refresh(query), read_rest(query)))
-            .list_or_page::<Newsletter>()
-            .errors(REFUSALS),
+            .list_or_page::<Newsletter>(),
         Route::channel(POST, "/v1/channels/{id}/newsletters", create)
             .doc("create_newsletter", "Create a newsletter")
             .body(parse_create, json!({ "name": "News of the week" }))
             .created::<Newsletter>()
-            .errors(REFUSALS)
             .errors(FETCHED),
         Route::channel(GET, "/v1/channels/{id}/newsletters/search", search)
             .doc("search_newsletters", "Search newsletters")
             .query(|query| (read_wanted(query), Page::read(query, ListId::only())))
-            .page::<Newsletter>()
-            .errors(REFUSALS),
+            .page::<Newsletter>(),
         Route::channel(GET, "/v1/channels/{id}/newsletters/recommended", recommend)
             .doc("list_recommended_newsletters", "List newsletters that the network recommends")
             .query(|query| (read_country(query), Page::read(query, ListId::only())))
-            .page::<Newsletter>()
-            .errors(REFUSALS),
+            .page::<Newsletter>(),
         Route::channel(GET, "/v1/channels/{id}/newsletters/invite/{invite_code}", show_invited)
             .doc("get_newsletter_by_invite", "Show the newsletter that an invite code leads to")
-            .ok::<Newsletter>()
-            .errors(REFUSALS),
+            .ok::<Newsletter>(),
         Route::channel(GET, "/v1/channels/{id}/newsletters/{newsletter_id}", show)
             .doc("get_newsletter", "Show a newsletter")
             .about("One that the channel does not know is asked of the network while it is connected.")
             .query(read_refresh)
-            .ok::<Newsletter>()
-            .errors(REFUSALS),
+            .ok::<Newsletter>(),
         Route::channel(PATCH, "/v1/channels/{id}/newsletters/{newsletter_id}", change)
             .doc("update_newsletter", "Change a newsletter")
             .body(parse_change, json!({ "name": "News of the day", "reactions": "basic" }))
             .ok::<Newsletter>()
-            .errors(NEEDLESS)
+            .errors(&[ErrorCode::NoOp])
             .errors(FETCHED),
         Route::channel(DELETE, "/v1/channels/{id}/newsletters/{newsletter_id}", delete)
             .doc("delete_newsletter", "Delete a newsletter")
-            .no_content()
-            .errors(REFUSALS),
+            .no_content(),
         Route::channel(POST, "/v1/channels/{id}/newsletters/{newsletter_id}/subscription", subscribe)
             .doc("subscribe_newsletter", "Subscribe to a newsletter")
             .ok::<Newsletter>()
-            .errors(NEEDLESS),
+            .errors(&[ErrorCode::NoOp]),
         Route::channel(DELETE, "/v1/channels/{id}/newsletters/{newsletter_id}/subscription", unsubscribe)
             .doc("unsubscribe_newsletter", "End a subscription to a newsletter")
             .no_content()
-            .errors(NEEDLESS),
+            .errors(&[ErrorCode::NoOp]),
         Route::channel(PUT, "/v1/channels/{id}/newsletters/{newsletter_id}/mute", mute)
             .doc("mute_newsletter", "Mute a newsletter, or end that")
             .body(parse_muted, json!({ "muted": true }))
             .ok::<Newsletter>()
-            .errors(NEEDLESS),
+            .errors(&[ErrorCode::NoOp]),
         Route::channel(GET, "/v1/channels/{id}/newsletters/{newsletter_id}/messages", list_messages)
             .doc("list_newsletter_messages", "List what a newsletter has published, the newest first")
             .query(|query| (read_before(query), Page::read(query, ListId::only())))
-            .page::<NewsletterMessage>()
-            .errors(REFUSALS),
+            .page::<NewsletterMessage>(),
         Route::channel(POST, "/v1/channels/{id}/newsletters/{newsletter_id}/messages/{server_id}/reaction", react)
             .doc("react_to_newsletter_message", "React to what a newsletter has published")
             .body(parse_emoji, json!({ "emoji": "👍" }))
-            .accepted::<Reaction>()
-            .errors(REFUSALS),
+            .accepted::<NewsletterReaction>(),
         Route::channel(POST, "/v1/channels/{id}/newsletters/{newsletter_id}/admins/{contact_id}", invite_admin)
             .doc("invite_newsletter_admin", "Ask a contact to be an admin of a newsletter")
-            .accepted::<AdminInvite>()
-            .errors(NEEDLESS)
-            .errors(&[ErrorCode::UndeliverableRecipient]),
+            .accepted::<NewsletterAdminInvite>()
+            .errors(&[ErrorCode::NoOp, ErrorCode::UndeliverableRecipient]),
         Route::channel(DELETE, "/v1/channels/{id}/newsletters/{newsletter_id}/admins/{contact_id}", remove_admin)
             .doc("remove_newsletter_admin", "Make an admin of a newsletter a subscriber")
             .no_content()
-            .errors(NEEDLESS)
-            .errors(&[ErrorCode::UndeliverableRecipient]),
-    ]
+            .errors(&[ErrorCode::NoOp, ErrorCode::UndeliverableRecipient]),
+    ];
+    routes.map(|route| route.errors(REFUSALS)).into()
 }
 
 /// The newsletter that the path names.
@@ -124,9 +114,7 @@ fn read_role(query: &Query<'_>) -> Option<NewsletterRole> {
 async fn list(call: &mut ChannelCall) -> Outcome {
     let (role, refresh, page) =
         call.asked(|query| (read_role(query), read_refresh(query), call.rest::<Newsletter>(query)))?;
-    if refresh {
-        call.operate(NewsletterOperation::List).await?;
-    }
+    call.refresh(refresh, NewsletterOperation::List).await?;
     let mut newsletters = call.page_of::<Newsletter>(Filter::All, page).await?;
     newsletters.data.retain(|newsletter| role.is_none_or(|role| newsletter.role == role));
     Ok(Reply::ok(&newsletters))
@@ -302,8 +290,7 @@ fn parse_emoji(body: &Body) -> Result<String, CallError> {
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "NewsletterReaction")]
-struct Reaction {
+struct NewsletterReaction {
     /// The message, by its place in the newsletter.
     server_id: u64,
     emoji: String,
@@ -314,12 +301,11 @@ async fn react(call: &mut ChannelCall) -> Outcome {
     let newsletter = newsletter_id(call)?;
     let server_id = call.id("server_id").ok_or_else(|| CallError::message_not_found(call.parameter("server_id")))?;
     call.operate(NewsletterOperation::React { newsletter, server_id, emoji: emoji.clone() }).await?;
-    Ok(Reply::accepted(&Reaction { server_id, emoji }))
+    Ok(Reply::accepted(&NewsletterReaction { server_id, emoji }))
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "NewsletterAdminInvite")]
-struct AdminInvite {
+struct NewsletterAdminInvite {
     /// Until when the invitation can be taken.
     invite_expires_at: Timestamp,
 }
@@ -329,7 +315,7 @@ async fn invite_admin(call: &mut ChannelCall) -> Outcome {
     let whom = call.person().await?;
     let answer = call.operate(NewsletterOperation::InviteAdmin { newsletter, whom }).await?;
     of_kind!(answer, NewsletterAnswer::Invited { invite_expires_at } =>
-        Reply::accepted(&AdminInvite { invite_expires_at }))
+        Reply::accepted(&NewsletterAdminInvite { invite_expires_at }))
 }
 
 async fn remove_admin(call: &mut ChannelCall) -> Outcome {

@@ -24,10 +24,7 @@ pub fn routes() -> Vec<Route> {
                 "`available` and `unavailable` are the account's, whatever `to` names. `typing` and `recording` last \
                  about 25 s at the receiver; `paused` ends them.",
             )
-            .body(
-                |body| ShowPresence::parse(body, &Suffixes::simulated()),
-                json!({ "to": "15551234567", "presence": "typing" }),
-            )
+            .addressed_body(ShowPresence::parse, json!({ "to": "15551234567", "presence": "typing" }))
             .accepted::<ShowPresence>()
             .errors(of_network),
         Route::channel(GET, "/v1/channels/{id}/presences/{contact_id}", state)

@@ -51,9 +51,7 @@ async fn found(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
-    if call.asked(read_refresh)? {
-        call.operate(PrivacyOperation::Show).await?;
-    }
+    call.refresh(call.asked(read_refresh)?, PrivacyOperation::Show).await?;
     found(call).await
 }
 

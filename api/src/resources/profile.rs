@@ -68,9 +68,7 @@ async fn found(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
-    if call.asked(read_refresh)? {
-        call.operate(ProfileOperation::Show).await?;
-    }
+    call.refresh(call.asked(read_refresh)?, ProfileOperation::Show).await?;
     found(call).await
 }
 

@@ -1,7 +1,7 @@
 //! A channel's settings: kept by the gateway alone, so that they change in every status.
 
 use bytes::Bytes;
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::settings::{Settings, SettingsPatch};
 use model::target::Proxy;
 use model::time::Timestamp;
@@ -19,7 +19,6 @@ use crate::route::{DELETE, GET, PATCH, Route};
 const RESTART_REQUIRED: HeaderName = HeaderName::from_static("x-gateway-restart-required");
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     let changes = |route: Route| {
         route
             .header(

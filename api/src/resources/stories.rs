@@ -34,25 +34,24 @@ pub fn routes() -> Vec<Route> {
                 |_| StoryRequest::schema(),
                 vec![("text", json!({ "type": "text", "text": "Open until eight", "background_color": "#1E6E4F" }))],
             )
-            .accepted::<PostedView>()
+            .accepted::<StoryPosted>()
             .on_network()
             .errors(FETCHED)
             .errors(&[ErrorCode::UndeliverableRecipient, ErrorCode::PlanLimit]),
         Route::channel(DELETE, "/v1/channels/{id}/stories/{story_id}", delete)
             .doc("delete_story", "Delete a story for everybody")
-            .accepted::<DeletedView>()
+            .accepted::<StoryDeleted>()
             .on_network()
             .errors(&[ErrorCode::StorageFull]),
         Route::channel(GET, "/v1/channels/{id}/stories/{story_id}/views", views)
             .doc("list_story_views", "List who has seen a story")
             .query(|query| Page::read(query, ListId::only()))
-            .ok::<Views>(),
+            .ok::<StoryViews>(),
     ]
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "StoryPosted")]
-struct PostedView {
+struct StoryPosted {
     /// The story.
     story_id: String,
     client_ref: Option<String>,
@@ -61,8 +60,7 @@ struct PostedView {
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "StoryDeleted")]
-struct DeletedView {
+struct StoryDeleted {
     /// The story.
     story_id: String,
     #[schemars(extend("enum" = ["sent", "queued"]))]
@@ -96,14 +94,14 @@ async fn post(call: &mut ChannelCall) -> Outcome {
         }
     };
     let (story_id, status) = send(call, body, room, client_ref.clone()).await?;
-    Ok(Reply::accepted(&PostedView { story_id: story_id.0, client_ref, status }))
+    Ok(Reply::accepted(&StoryPosted { story_id: story_id.0, client_ref, status }))
 }
 
 async fn delete(call: &mut ChannelCall) -> Outcome {
     let story_id = MessageId(call.parameter("story_id").to_owned());
     let deletion = SendBody::Content(Content::StoryDelete { story: story_id.clone() });
     let (_, status) = send(call, deletion, None, None).await?;
-    Ok(Reply::accepted(&DeletedView { story_id: story_id.0, status }))
+    Ok(Reply::accepted(&StoryDeleted { story_id: story_id.0, status }))
 }
 
 /// Sends under an id that is minted before the owner is asked: asking another owner after a doubt is the same send.
@@ -114,16 +112,8 @@ async fn send(
     client_ref: Option<String>,
 ) -> Result<(MessageId, &'static str), CallError> {
     let message_id = MessageId::mint(rand::random());
-    let sent = call
-        .ask(Send {
-            message_id,
-            to: Address::stories(),
-            body,
-            around: Box::default(),
-            client_ref,
-            media_room: media_room.map(Box::new),
-        })
-        .await?;
+    let (to, around, media_room) = (Address::stories(), Box::default(), media_room.map(Box::new));
+    let sent = call.ask(Send { message_id, to, body, around, client_ref, media_room }).await?;
     Ok((sent.message_id, word(sent.status)))
 }
 
@@ -139,8 +129,7 @@ struct ViewShown {
 
 /// A page of views, and how many there are in all.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "StoryViews")]
-struct Views {
+struct StoryViews {
     data: Vec<ViewShown>,
     count: u64,
     next_cursor: Option<String>,
@@ -156,5 +145,5 @@ async fn views(call: &mut ChannelCall) -> Outcome {
     let show =
         |view: StoryView| ViewShown { viewer: view.viewer.to_string(), viewed_at: view.viewed_at.unix_seconds() };
     let data = data.into_iter().map(show).collect();
-    Ok(Reply::ok(&Views { data, count: story.views, next_cursor: next_cursor.flatten() }))
+    Ok(Reply::ok(&StoryViews { data, count: story.views, next_cursor: next_cursor.flatten() }))
 }

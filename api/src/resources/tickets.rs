@@ -1,6 +1,6 @@
 //! `/v1/support/tickets`: for members with a dashboard session.
 
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::id::{ChannelId, CustomerId, TicketId, TicketMessageId};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::ticket::{Author, Category, NewTicket, Priority, TicketStatus, parse_message};
@@ -20,15 +20,13 @@ use crate::request_context::{AccountCall, RequestContext};
 use crate::route::{GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
-    vec![
+    // All of them are for members with a dashboard session.
+    let routes = [
         Route::account(GET, "/v1/support/tickets", list)
-            .session()
             .doc("list_tickets", "List the account's support tickets, the newest first")
             .query(|query| Page::asked(query, ListId::only()))
             .page::<TicketView>(),
         Route::account(POST, "/v1/support/tickets", create)
-            .session()
             .doc("create_ticket", "Ask for help")
             .about("An account opens at most ten tickets on a day of UTC.")
             .body(
@@ -38,16 +36,15 @@ pub fn routes() -> Vec<Route> {
             .created::<TicketView>()
             .errors(&[E::ChannelNotFound, E::PlanLimit]),
         Route::account(GET, "/v1/support/tickets/{id}", show)
-            .session()
             .doc("get_ticket", "Get a support ticket with its messages")
             .ok::<Conversation<TicketView>>(),
         Route::account(POST, "/v1/support/tickets/{id}/messages", say)
-            .session()
             .doc("add_ticket_message", "Write another message of a support ticket")
             .about("Opens the ticket again, unless it is closed: then it is refused with `bad_request`.")
             .body(parse_message, json!({ "message": "It began after an update" }))
             .created::<TicketMessage>(),
-    ]
+    ];
+    routes.map(Route::session).into()
 }
 
 /// A ticket, without its messages.

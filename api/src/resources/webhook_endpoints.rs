@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::field::Change;
 use model::id::{ChannelId, CustomerId, EndpointId};
 use model::payload::ChatTypeFilter;
@@ -31,11 +31,10 @@ use crate::route::{DELETE, GET, PATCH, POST, Route};
 const MASK: &str = "***";
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
         Route::account(GET, "/v1/webhook-endpoints", list)
             .doc("list_webhook_endpoints", "List webhook endpoints")
-            .list::<EndpointView>(),
+            .list::<WebhookEndpoint>(),
         Route::account(POST, "/v1/webhook-endpoints", create)
             .doc("create_webhook_endpoint", "Create a webhook endpoint")
             .about("Without `channel_id` it gets the events of all channels. `events` are names, or `*` alone.")
@@ -43,11 +42,11 @@ pub fn routes() -> Vec<Route> {
                 |body, here| CreateEndpoint::parse(body, here.target_policy),
                 json!({ "url": "https://example.com/hook", "events": ["message.received", "message.status"] }),
             )
-            .created::<CreatedView>()
+            .created::<CreatedWebhookEndpoint>()
             .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey, E::PlanLimit]),
         Route::account(GET, "/v1/webhook-endpoints/{id}", show)
             .doc("get_webhook_endpoint", "Get a webhook endpoint")
-            .ok::<EndpointView>(),
+            .ok::<WebhookEndpoint>(),
         Route::account(PATCH, "/v1/webhook-endpoints/{id}", patch)
             .doc("update_webhook_endpoint", "Change a webhook endpoint")
             .about("`signing_secret` null goes back to the account's default secret.")
@@ -55,7 +54,7 @@ pub fn routes() -> Vec<Route> {
                 |body, here| ChangeEndpoint::parse(body, here.target_policy),
                 json!({ "events": ["*"], "enabled": true }),
             )
-            .ok::<EndpointView>(),
+            .ok::<WebhookEndpoint>(),
         Route::account(DELETE, "/v1/webhook-endpoints/{id}", delete)
             .doc("delete_webhook_endpoint", "Delete a webhook endpoint")
             .no_content(),
@@ -65,15 +64,14 @@ pub fn routes() -> Vec<Route> {
                 "Each reading of it is on record. The account's default secret is not for keys that are bound to a \
                  channel, nor for members who are neither `admin` nor `owner`.",
             )
-            .ok::<SecretView>()
+            .ok::<SigningSecret>()
             .errors(&[E::ChannelScopedKey]),
     ]
 }
 
 /// A webhook endpoint without its secret.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "WebhookEndpoint")]
-struct EndpointView {
+struct WebhookEndpoint {
     id: EndpointId,
     customer_id: CustomerId,
     /// The channel whose events it hears; null for all of the account.
@@ -96,7 +94,7 @@ struct EndpointView {
     updated_at: Timestamp,
 }
 
-impl EndpointView {
+impl WebhookEndpoint {
     fn new(record: &EndpointRecord) -> Self {
         view_of!(
             record => id, customer_id, channel_id, url, events, enabled, chat_type_filter, disabled_reason, created_at,
@@ -111,16 +109,14 @@ impl EndpointView {
 
 /// The create answer alone echoes the secret that was given.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "CreatedWebhookEndpoint")]
-struct CreatedView {
+struct CreatedWebhookEndpoint {
     #[serde(flatten)]
-    endpoint: EndpointView,
+    endpoint: WebhookEndpoint,
     signing_secret: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "SigningSecret")]
-struct SecretView {
+struct SigningSecret {
     signing_secret: String,
     /// Whether it is the account's default secret.
     is_default: bool,
@@ -129,16 +125,12 @@ struct SecretView {
 async fn list(call: &mut AccountCall) -> Outcome {
     let endpoints = call.directory().read(|state| state.endpoints_of(call.customer_id()));
     let seen = endpoints.iter().filter(|endpoint| call.reaches(endpoint.channel_id));
-    Ok(Reply::ok(&List::whole(seen.map(|endpoint| EndpointView::new(endpoint)).collect())))
+    Ok(Reply::ok(&List::whole(seen.map(|endpoint| WebhookEndpoint::new(endpoint)).collect())))
 }
 
 async fn create(call: &mut AccountCall) -> Outcome {
     let asked = CreateEndpoint::parse(&call.object().await?, &call.app.config.target_policy)?;
-    match (asked.channel_id, call.bound_channel()) {
-        (Some(id), _) => drop(call.own_channel(id)?),
-        (None, Some(bound)) => return Err(CallError::channel_scoped_key(bound)),
-        (None, None) => {}
-    }
+    call.may_bind_to(asked.channel_id)?;
     let id = EndpointId::new();
     judge_urls(call, None, &asked.url)?;
     let headers = seal_headers(call, id, &asked.headers)?;
@@ -161,12 +153,13 @@ async fn create(call: &mut AccountCall) -> Outcome {
     attempts::count(call, &[Attempt::EntryBy(call.customer_id())]).await?;
     let entry = call.audited("webhook.created", target(&endpoint));
     call.update(Command::CreateEndpoint(endpoint.clone()), vec![entry]).await?;
-    let created = CreatedView { endpoint: EndpointView::new(&endpoint), signing_secret: asked.signing_secret };
+    let created =
+        CreatedWebhookEndpoint { endpoint: WebhookEndpoint::new(&endpoint), signing_secret: asked.signing_secret };
     Ok(Reply::created(&created).uncached())
 }
 
 async fn show(call: &mut AccountCall) -> Outcome {
-    Ok(Reply::ok(&EndpointView::new(&*find(call)?)))
+    Ok(Reply::ok(&WebhookEndpoint::new(&*find(call)?)))
 }
 
 async fn patch(call: &mut AccountCall) -> Outcome {
@@ -194,7 +187,7 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     let entry = changes_secret.then(|| call.audited("webhook.secret_changed", target(&endpoint)));
     let command = Command::UpdateEndpoint { customer: call.customer_id(), id: endpoint.id, change };
     let answer = call.update(command, entry.into_iter().collect()).await?;
-    of_kind!(answer, Updated::Endpoint(endpoint) => Reply::ok(&EndpointView::new(&endpoint)))
+    of_kind!(answer, Updated::Endpoint(endpoint) => Reply::ok(&WebhookEndpoint::new(&endpoint)))
 }
 
 /// Refuses a URL that would be refused where it is written, by what this node knows: the directory of an older format judges none.
@@ -222,7 +215,7 @@ async fn signing_secret(call: &mut AccountCall) -> Outcome {
         .map_err(|error| failure::internal("a signing secret cannot be opened", &error))?;
     // The first of several is the one that stays.
     let signing_secret = material.secrets.into_iter().next().unwrap_or_default();
-    let view = SecretView { signing_secret, is_default: endpoint.secret.is_none() };
+    let view = SigningSecret { signing_secret, is_default: endpoint.secret.is_none() };
     attempts::count(call, &[Attempt::EntryBy(call.customer_id())]).await?;
     let entry = call.audited("webhook.secret_read", target(&endpoint));
     call.update(Command::Audit, vec![entry]).await?;
@@ -240,8 +233,7 @@ fn may_read_default_secret(caller: &Caller) -> Result<(), CallError> {
 
 /// The endpoint of the path, as far as the key may see it: an account-wide one is missing for a bound key.
 pub fn find(call: &AccountCall) -> Result<Arc<EndpointRecord>, CallError> {
-    let id: Option<EndpointId> = call.id("id");
-    let endpoint = id.and_then(|id| call.directory().read(|state| state.endpoints.get(&id).cloned()));
+    let endpoint = call.known("id", |state, id: EndpointId| state.endpoints.get(&id).cloned());
     let own = endpoint.filter(|endpoint| endpoint.customer_id == call.customer_id());
     own.filter(|endpoint| call.reaches(endpoint.channel_id)).ok_or_else(CallError::webhook_endpoint_not_found)
 }
@@ -278,10 +270,10 @@ mod tests {
     fn the_default_secret_is_for_account_wide_keys_and_administrators() {
         let code = |caller: &Caller| may_read_default_secret(caller).err().map(|error| error.code);
         assert_eq!(code(&test_caller(&["webhooks.read"], None)), None);
-        assert_eq!(code(&test_caller(&[], Some(ChannelId::new()))), Some(ErrorCode::ChannelScopedKey));
+        assert_eq!(code(&test_caller(&[], Some(ChannelId::new()))), Some(E::ChannelScopedKey));
         let roles = [
-            (Role::Viewer, Some(ErrorCode::InsufficientScope)),
-            (Role::Member, Some(ErrorCode::InsufficientScope)),
+            (Role::Viewer, Some(E::InsufficientScope)),
+            (Role::Member, Some(E::InsufficientScope)),
             (Role::Admin, None),
             (Role::Owner, None),
         ];

@@ -10,7 +10,6 @@ use model::target::judge_url;
 use model::time::Timestamp;
 use model::webhook::Outcome as Ended;
 use model::webhook::endpoint::parse_probe;
-use raft::directory::records::EndpointRecord;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -33,7 +32,7 @@ pub fn routes() -> Vec<Route> {
                 |body, here| parse_probe(body, here.target_policy),
                 json!({ "url": "https://example.com/hook" }),
             )
-            .ok::<ProbeView>(),
+            .ok::<TestResult>(),
         Route::account(POST, "/v1/webhook-endpoints/{id}/test", of_endpoint)
             .doc("test_webhook_endpoint", "Try out an endpoint with a signed request")
             .about(
@@ -42,14 +41,13 @@ pub fn routes() -> Vec<Route> {
                  `webhook.test`.",
             )
             .optional_body(parse_event, json!({ "event": "message.received" }))
-            .ok::<ProbeView>(),
+            .ok::<TestResult>(),
     ]
 }
 
 /// What became of a probe. `status` is the upstream's status on the one route, and the word of `outcome` on the other.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "TestResult")]
-struct ProbeView {
+struct TestResult {
     /// Whether the receiver took it.
     ok: bool,
     #[schemars(extend("enum" = ["success", "failure"]))]
@@ -66,21 +64,20 @@ struct ProbeView {
     #[schemars(extend("enum" = ["endpoint", "gateway_default"]))]
     signed_with: &'static str,
     endpoint_id: Option<EndpointId>,
-    error: Option<ProbeError>,
+    error: Option<TestError>,
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "TestError")]
-struct ProbeError {
+struct TestError {
     code: &'static str,
     message: String,
 }
 
-impl ProbeView {
+impl TestResult {
     fn new(outcome: AttemptOutcome, signed_with: &'static str, endpoint_id: Option<EndpointId>) -> Self {
         let ok = outcome.outcome == Ended::Success;
         let http_status = outcome.http_status.unwrap_or(0);
-        let error = (!ok).then(|| ProbeError {
+        let error = (!ok).then(|| TestError {
             code: outcome.outcome.as_str(),
             message: outcome.error.unwrap_or_else(|| "the receiver did not answer".to_owned()),
         });
@@ -117,7 +114,7 @@ async fn of_url(call: &mut AccountCall) -> Outcome {
         .map_err(|error| failure::internal("the default secret cannot be derived", &error))?;
     let probe = Probe::test(call.now, None, endpoint_id);
     let outcome = send(call, url, probe, material).await;
-    Ok(Reply::ok(&ProbeView::new(outcome, BY_DEFAULT, endpoint_id)))
+    Ok(Reply::ok(&TestResult::new(outcome, BY_DEFAULT, endpoint_id)))
 }
 
 async fn of_endpoint(call: &mut AccountCall) -> Outcome {
@@ -128,20 +125,16 @@ async fn of_endpoint(call: &mut AccountCall) -> Outcome {
         .map_err(|blocked| Violation::from(blocked).at(&["url"]))?;
     call.cluster().take_test(call.customer_id(), &call.context()).await?;
     let signed_with = if endpoint.secret.is_some() { "endpoint" } else { BY_DEFAULT };
-    let material = material(call, &endpoint)?;
+    let cluster = call.cluster();
+    let material = Material::open(cluster.directory(), cluster.secrets(), &endpoint, call.now)
+        .map_err(|error| failure::internal("an endpoint's secrets cannot be opened", &error))?;
     let probe = match event {
         Some(name) => Probe::example(name, call.now, endpoint.channel_id),
         None => Probe::test(call.now, endpoint.channel_id, Some(endpoint.id)),
     };
     let outcome = send(call, endpoint.url.clone(), probe, material).await;
-    let view = ProbeView::new(outcome, signed_with, Some(endpoint.id));
-    Ok(Reply::ok(&ProbeView { status: json!(view.outcome), ..view }))
-}
-
-fn material(call: &AccountCall, endpoint: &EndpointRecord) -> Result<Material, CallError> {
-    let cluster = call.cluster();
-    Material::open(cluster.directory(), cluster.secrets(), endpoint, call.now)
-        .map_err(|error| failure::internal("an endpoint's secrets cannot be opened", &error))
+    let view = TestResult::new(outcome, signed_with, Some(endpoint.id));
+    Ok(Reply::ok(&TestResult { status: json!(view.outcome), ..view }))
 }
 
 /// What is sent to try out a receiver.

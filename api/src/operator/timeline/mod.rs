@@ -15,7 +15,7 @@ use serde::Serialize;
 
 pub use self::watch::keep;
 use crate::query::Query;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::OperatorCall;
 use crate::resources::audit_log::{Asked, page};
 use crate::route::{GET, Route};
@@ -42,13 +42,10 @@ fn kind(action: &str) -> Option<&'static str> {
         TAKEN_OVER | "shard.moved" => "lead",
         CHECK_CHANGED => "check",
         "format.raised" => "release",
-        _ => match action.split_once('.')?.0 {
-            "node" => "node",
-            "layout" => "layout",
-            "backup" => "backup",
-            "secrets" => "secrets",
-            _ => return None,
-        },
+        _ => {
+            let area = action.split_once('.')?.0;
+            ["node", "layout", "backup", "secrets"].into_iter().find(|kind| *kind == area)?
+        }
     })
 }
 
@@ -80,17 +77,8 @@ impl TimelineEntry {
         let kind = kind(&entry.action)?;
         let of_node = entry.target.as_ref().filter(|target| target.kind == "node");
         let node_id = of_node.and_then(|target| target.id.parse().ok());
-        Some(Self {
-            summary: summary(&entry),
-            node_id,
-            kind,
-            id: entry.id,
-            at: entry.created_at,
-            action: entry.action,
-            actor: entry.actor,
-            target: entry.target,
-            details: entry.details,
-        })
+        let (summary, at) = (summary(&entry), entry.created_at);
+        Some(view_of!(move entry => id, action, actor, target, details; at, kind, summary, node_id))
     }
 }
 

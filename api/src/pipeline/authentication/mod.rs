@@ -15,15 +15,14 @@ use model::error::CallError;
 use model::id::KeyId;
 use model::scope::Access;
 use raft::directory::state::DirectoryState;
+use salvo::http::HeaderName;
 use salvo::http::header::AUTHORIZATION;
-use salvo::http::{HeaderName, HeaderValue};
 
 use crate::audit::Suspect;
 use crate::auth::operators::Operator;
 use crate::caller::Caller;
 use crate::error::http_status;
 use crate::failure;
-use crate::reply::Reply;
 use crate::request_context::RequestContext;
 use crate::route::Rules;
 
@@ -34,7 +33,7 @@ const REFRESH_PATIENCE: Duration = Duration::from_secs(3);
 const LOOK_PATIENCE: Duration = Duration::from_millis(1500);
 
 /// Says to an operator that an answer rests on an old copy of the directory.
-const DIRECTORY_OLD: HeaderName = HeaderName::from_static("x-directory-old");
+pub const DIRECTORY_OLD: HeaderName = HeaderName::from_static("x-directory-old");
 
 /// The longest session token that is looked at. Those of most issuers have one or two KiB.
 const LONGEST_TOKEN: usize = 8 * 1024;
@@ -152,24 +151,6 @@ async fn refreshed(ctx: &RequestContext) -> Result<(), CallError> {
     refreshed.map_err(|_| CallError::auth_backend_unavailable())
 }
 
-/// How old that is which an operator's answer rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DirectoryAge {
-    Fresh,
-    /// Nobody confirmed it: a majority of the directory's voters is not there, or not to be reached from here.
-    Old,
-}
-
-impl DirectoryAge {
-    /// Says so in a header, where it is old.
-    pub fn mark(self, reply: Reply) -> Reply {
-        match self {
-            Self::Fresh => reply,
-            Self::Old => reply.with(DIRECTORY_OLD, HeaderValue::from_static("true")),
-        }
-    }
-}
-
 /// Authenticates by an operator's token. A failure is noted for the audit log.
 ///
 /// # Errors
@@ -189,19 +170,20 @@ pub async fn operator(ctx: &RequestContext, rules: &Rules) -> Result<Operator, C
     }
 }
 
-/// Sees to it that what an operator reads is not old, or is known to be.
+/// Sees to it that what an operator reads is not old, or is known to be: says whether it is fresh. Nobody confirms it while a majority
+/// of the directory's voters is not there, or not to be reached from here.
 ///
 /// # Errors
 /// 503 while the directory has no leader, for routes that need one.
-pub async fn operators_directory(ctx: &RequestContext, rules: &Rules) -> Result<DirectoryAge, CallError> {
+pub async fn operators_directory_is_fresh(ctx: &RequestContext, rules: &Rules) -> Result<bool, CallError> {
     let directory = ctx.directory();
     if directory.is_fresh() {
-        return Ok(DirectoryAge::Fresh);
+        return Ok(true);
     }
     let patience = if rules.old_directory { LOOK_PATIENCE } else { REFRESH_PATIENCE };
     match directory.refresh(Instant::now() + patience).await {
-        Ok(()) => Ok(DirectoryAge::Fresh),
-        Err(_) if rules.old_directory => Ok(DirectoryAge::Old),
+        Ok(()) => Ok(true),
+        Err(_) if rules.old_directory => Ok(false),
         Err(error) => Err(failure::of_update(error)),
     }
 }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::query::Query;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::AccountCall;
 
 /// Entries that a page looks at, of all logs together.
@@ -51,18 +51,8 @@ pub struct AuditView {
 
 impl From<AuditEntry> for AuditView {
     fn from(entry: AuditEntry) -> Self {
-        Self {
-            id: entry.id,
-            action: entry.action,
-            actor: entry.actor,
-            target: entry.target,
-            ip: entry.ip,
-            user_agent: entry.user_agent,
-            request_id: entry.request_id,
-            outcome: if entry.success { "success" } else { "failure" }.into(),
-            created_at: entry.created_at,
-            details: entry.details,
-        }
+        let outcome = if entry.success { "success" } else { "failure" }.into();
+        view_of!(move entry => id, action, actor, target, ip, user_agent, request_id, created_at, details; outcome)
     }
 }
 

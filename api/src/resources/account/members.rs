@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::field::{Body, Change, rule};
 use model::id::UserId;
 use model::member::Role;
@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::auth::password_token::INVITATION_LIFE;
+use crate::auth::session::new_member;
 use crate::failure::{self, of_kind};
 use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::AccountCall;
@@ -23,16 +24,12 @@ use crate::resources::{Link, email};
 use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
-    vec![
+    // All of them are for members with a dashboard session.
+    let routes = [
         Route::account(GET, "/v1/account/members", list)
-            .multi_channel()
-            .session()
             .doc("list_members", "List the account's members")
-            .list::<MemberView>(),
+            .list::<Member>(),
         Route::account(POST, "/v1/account/members", invite)
-            .multi_channel()
-            .session()
             .doc("invite_member", "Invite somebody to the account")
             .about(
                 "For owners and admins; an owner is invited by owners. A message goes to the address, or, where the \
@@ -40,34 +37,28 @@ pub fn routes() -> Vec<Route> {
                  seven days and once.",
             )
             .body(parse_invitation, json!({ "email": "ben@example.com", "role": "member" }))
-            .created::<InvitedView>(),
+            .created::<InvitedMember>(),
         Route::account(POST, "/v1/account/members/{user_id}/invitation", invite_again)
-            .multi_channel()
-            .session()
             .doc("invite_member_again", "Invite a member again who has not come yet")
             .about("What was sent or given before is void.")
-            .ok::<InvitedView>()
+            .ok::<InvitedMember>()
             .errors(&[E::NoOp]),
         Route::account(PATCH, "/v1/account/members/{user_id}", patch)
-            .multi_channel()
-            .session()
             .doc("update_member", "Change a member's role")
             .about("For owners and admins, and of others than oneself; owners are made and changed by owners.")
             .body(parse_change, json!({ "role": "viewer" }))
-            .ok::<MemberView>(),
+            .ok::<Member>(),
         Route::account(DELETE, "/v1/account/members/{user_id}", delete)
-            .multi_channel()
-            .session()
             .doc("remove_member", "Remove a member, or an invitation")
             .about("For owners and admins, owners by owners; everybody may leave. The member's sessions end at once.")
             .no_content()
             .errors(&[E::BadRequest]),
-    ]
+    ];
+    routes.map(Route::session).into()
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Member")]
-struct MemberView {
+struct Member {
     id: UserId,
     email: String,
     role: Role,
@@ -79,7 +70,7 @@ struct MemberView {
     last_login_at: Option<Timestamp>,
 }
 
-impl From<&UserRecord> for MemberView {
+impl From<&UserRecord> for Member {
     fn from(user: &UserRecord) -> Self {
         view_of!(
             user => id, email, role, created_at, last_login_at;
@@ -89,18 +80,16 @@ impl From<&UserRecord> for MemberView {
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "InvitedMember")]
-struct InvitedView {
+struct InvitedMember {
     #[serde(flatten)]
-    member: MemberView,
+    member: Member,
     /// How whoever is invited gets to choose a password.
-    invitation: InvitationView,
+    invitation: Invitation,
 }
 
 /// How whoever is invited gets to choose a password.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Invitation")]
-struct InvitationView {
+struct Invitation {
     /// Whether a message goes to the address. Token and page are null then: they are for who reads its mail.
     mailed: bool,
     /// For `PUT /v1/auth/password/reset`.
@@ -114,7 +103,7 @@ struct InvitationView {
 async fn list(call: &mut AccountCall) -> Outcome {
     let users = call
         .directory()
-        .read(|state| state.users.of_customer(call.customer_id()).map(|user| MemberView::from(&**user)).collect());
+        .read(|state| state.users.of_customer(call.customer_id()).map(|user| Member::from(&**user)).collect());
     Ok(Reply::ok(&List::whole(users)))
 }
 
@@ -134,17 +123,7 @@ async fn invite(call: &mut AccountCall) -> Outcome {
     if taken {
         return Err(failure::email_taken());
     }
-    let user = UserRecord {
-        id: UserId::new(),
-        customer_id: call.customer_id(),
-        email,
-        password: PasswordHash::unset(rand::random()),
-        role,
-        email_verified: false,
-        verification: None,
-        created_at: call.now,
-        last_login_at: None,
-    };
+    let user = new_member(call.customer_id(), email, PasswordHash::unset(rand::random()), role, call.now);
     let entry = call.audited("member.invited", user.audit_target());
     call.update(Command::Users(UserCommand::Create(user.clone())), vec![entry]).await?;
     Ok(Reply::created(&invited(call, &user)?).uncached())
@@ -173,7 +152,7 @@ async fn count(call: &AccountCall, email: &str) -> Result<(), CallError> {
 }
 
 /// Sends the message, or says what it would have said.
-fn invited(call: &AccountCall, user: &UserRecord) -> Result<InvitedView, CallError> {
+fn invited(call: &AccountCall, user: &UserRecord) -> Result<InvitedMember, CallError> {
     let link = Link::of(call, user, call.now.plus(INVITATION_LIFE))?;
     let mailed = call.app.auth.mail.reaches_people();
     let expires_at = link.expires_at;
@@ -181,11 +160,11 @@ fn invited(call: &AccountCall, user: &UserRecord) -> Result<InvitedView, CallErr
         let inviter = call.caller.actor().email.unwrap_or_default();
         let base_url = &call.app.config.base_url;
         call.app.auth.mail.invite(base_url, &user.email, &inviter, &link.in_words(base_url));
-        InvitationView { mailed, token: None, url: None, expires_at }
+        Invitation { mailed, token: None, url: None, expires_at }
     } else {
-        InvitationView { mailed, token: Some(link.token), url: link.url, expires_at }
+        Invitation { mailed, token: Some(link.token), url: link.url, expires_at }
     };
-    Ok(InvitedView { member: MemberView::from(user), invitation })
+    Ok(InvitedMember { member: Member::from(user), invitation })
 }
 
 /// Reads `{ "role" }`.
@@ -204,7 +183,7 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     attempts::count(call, &[Attempt::EntryBy(call.customer_id())]).await?;
     let change = UserChange { role: Change::To(role), ..UserChange::default() };
     let answer = update(call, &user, change, "member.updated").await?;
-    of_kind!(answer, Updated::User(user) => Reply::ok(&MemberView::from(&user)))
+    of_kind!(answer, Updated::User(user) => Reply::ok(&Member::from(&user)))
 }
 
 async fn delete(call: &mut AccountCall) -> Outcome {
@@ -245,8 +224,7 @@ fn is_self(call: &AccountCall, user: &UserRecord) -> bool {
 
 /// The member of the path, of the caller's account.
 fn find(call: &AccountCall) -> Result<Arc<UserRecord>, CallError> {
-    let id: Option<UserId> = call.id("user_id");
-    let user = id.and_then(|id| call.directory().read(|state| state.users.user(id).cloned()));
+    let user = call.known("user_id", |state, id: UserId| state.users.user(id).cloned());
     let own = user.filter(|user| user.customer_id == call.customer_id());
     own.ok_or_else(|| CallError::not_found("member", call.parameter("user_id")))
 }

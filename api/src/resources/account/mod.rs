@@ -6,8 +6,10 @@ mod sessions;
 mod usage;
 mod view;
 
+use model::customer::{Limits, Plan};
 use model::error::CallError;
 use model::field::{Body, Change, Judged, rule};
+use model::id::CustomerId;
 use model::issue::{IssueCode, Violation};
 use model::member::Role;
 use model::page::ListId;
@@ -19,45 +21,64 @@ use serde_json::{Value, json};
 use crate::audit::Target;
 use crate::failure::of_kind;
 use crate::reply::{Outcome, Reply};
-use crate::request_context::AccountCall;
+use crate::request_context::{AccountCall, RequestContext};
 use crate::resources::attempts::{self, Attempt};
 use crate::resources::delete_with_keys;
 use crate::route::{DELETE, GET, PATCH, Route};
 
 pub use view::AccountView;
 
+/// A key that is bound to a channel may call none of them.
 pub fn routes() -> Vec<Route> {
     let mut routes = own_routes();
     routes.extend(members::routes());
     routes.extend(sessions::routes());
-    routes
+    routes.into_iter().map(Route::multi_channel).collect()
 }
 
 fn own_routes() -> Vec<Route> {
     vec![
-        Route::account(GET, "/v1/account", show)
-            .multi_channel()
-            .doc("get_account", "Get the account")
-            .ok::<AccountView>(),
+        Route::account(GET, "/v1/account", show).doc("get_account", "Get the account").ok::<AccountView>(),
         Route::account(PATCH, "/v1/account", patch)
-            .multi_channel()
             .doc("update_account", "Change the account's name or time zone")
             .body(parse_change, json!({ "name": "Acme", "timezone": "Europe/Berlin" }))
             .ok::<AccountView>(),
         Route::account(DELETE, "/v1/account", delete)
-            .multi_channel()
             .session()
             .doc("delete_account", "Delete the account")
             .about("For its owner. Keys, sessions and channels end at once, data after a time of grace.")
             .body(|body| require_confirmation(body, "Acme"), json!({ "confirm": "Acme" }))
             .accepted::<AccountView>(),
-        Route::account(GET, "/v1/account/usage", usage::show).multi_channel().also(usage::described),
+        Route::account(GET, "/v1/account/usage", usage::show).also(usage::described),
         Route::account(GET, "/v1/account/audit-log", audit_log::list)
-            .multi_channel()
             .doc("list_audit_log", "List who did what, the newest first")
             .query(|query| audit_log::Asked::of(query, ListId::only()))
             .page::<audit_log::AuditView>(),
     ]
+}
+
+/// A new account on the usual plan, with a data key of its own.
+///
+/// # Errors
+/// As [`Cluster::new_data_key`](shard::cluster::Cluster::new_data_key).
+pub fn new_customer(
+    ctx: &RequestContext,
+    id: CustomerId,
+    name: String,
+    email: Option<String>,
+) -> Result<CustomerRecord, CallError> {
+    Ok(CustomerRecord {
+        id,
+        name,
+        email,
+        timezone: "UTC".to_owned(),
+        plan: Plan::default(),
+        limits: Limits::default(),
+        data_key: ctx.cluster().new_data_key(id)?,
+        former_data_key: None,
+        created_at: ctx.now,
+        deleted_at: None,
+    })
 }
 
 async fn show(call: &mut AccountCall) -> Outcome {

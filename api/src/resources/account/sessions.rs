@@ -16,29 +16,24 @@ use crate::request_context::AccountCall;
 use crate::route::{DELETE, GET, Route};
 
 pub fn routes() -> Vec<Route> {
-    vec![
+    // All of them are for members with a dashboard session.
+    let routes = [
         Route::account(GET, "/v1/account/sessions", list)
-            .multi_channel()
-            .session()
             .doc("list_sessions", "List one's own logins")
             .about("Those that have not ended, the newest first. A token of another issuer belongs to none.")
-            .list::<SessionView>(),
+            .list::<Session>(),
         Route::account(DELETE, "/v1/account/sessions", end_all)
-            .multi_channel()
-            .session()
             .doc("end_sessions", "End all of one's own logins, this one too")
             .no_content(),
         Route::account(DELETE, "/v1/account/sessions/{session_id}", end)
-            .multi_channel()
-            .session()
             .doc("end_session", "End one of one's own logins")
             .no_content(),
-    ]
+    ];
+    routes.map(Route::session).into()
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Session")]
-struct SessionView {
+struct Session {
     id: SessionId,
     /// Whether it is the one that asks.
     current: bool,
@@ -53,7 +48,7 @@ async fn list(call: &mut AccountCall) -> Outcome {
     let current = call.caller.require_session()?.id;
     let mut sessions = live(call)?;
     sessions.reverse();
-    let views = sessions.iter().map(|session| SessionView {
+    let views = sessions.iter().map(|session| Session {
         id: session.id,
         current: Some(session.id) == current,
         created_at: session.created_at,

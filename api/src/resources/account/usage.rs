@@ -10,7 +10,7 @@ use shard::call::usage::DayUsage;
 use shard::usage::{Counts, Hour};
 
 use crate::query::Query;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::AccountCall;
 use crate::route::Route;
 
@@ -28,8 +28,7 @@ const MOST_ROWS: usize = 20_000;
 
 /// A day or an hour of the account, or a day of one of its channels.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Usage")]
-pub struct UsageView {
+pub struct Usage {
     /// The day, of UTC.
     date: Day,
     /// There where the rows are by hour.
@@ -58,21 +57,13 @@ pub fn described(route: Route) -> Route {
              `from` and `to` of the last 7. Deleted channels count.",
         )
         .query(|query| Asked::read(query, Day::of(Timestamp::now())))
-        .list::<UsageView>()
+        .list::<Usage>()
 }
 
-impl UsageView {
+impl Usage {
     fn of(date: Day, hour: Option<Timestamp>, channel_id: Option<ChannelId>, counts: &Counts) -> Self {
-        Self {
-            date,
-            hour,
-            channel_id,
-            sent: counts.sent,
-            received: counts.received,
-            failed: counts.failed,
-            media_bytes: counts.media_bytes,
-            webhook_deliveries: counts.delivered,
-        }
+        let webhook_deliveries = counts.delivered;
+        view_of!(counts => sent, received, failed, media_bytes; date, hour, channel_id, webhook_deliveries)
     }
 }
 
@@ -128,7 +119,7 @@ pub async fn show(call: &mut AccountCall) -> Outcome {
         return Err(violation.at(&["from"]));
     };
     let rows = if by_channel { used } else { every_day(from, to, used) };
-    let views = rows.iter().map(|row| UsageView::of(row.day, None, row.channel, &row.counts));
+    let views = rows.iter().map(|row| Usage::of(row.day, None, row.channel, &row.counts));
     Ok(Reply::ok(&List::whole(views.collect())))
 }
 
@@ -139,7 +130,7 @@ async fn by_hour(call: &AccountCall, from: Day, to: Day) -> Outcome {
     let hours = (first.0..end.0).map(Hour);
     let rows = hours.map(|hour| {
         let counts = used.get(&hour).copied().unwrap_or_default();
-        UsageView::of(hour.day(), Some(hour.start()), None, &counts)
+        Usage::of(hour.day(), Some(hour.start()), None, &counts)
     });
     Ok(Reply::ok(&List::whole(rows.collect())))
 }

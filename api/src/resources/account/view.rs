@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use futures::future::join;
-use model::customer::Quota;
+use model::customer::{Plan, Quota};
 use model::error::CallError;
 use model::id::{ChannelId, CustomerId};
 use model::status::Status;
@@ -12,6 +12,7 @@ use raft::directory::records::CustomerRecord;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::reply::view_of;
 use crate::request_context::RequestContext;
 
 /// The account, with its plan and what it may use.
@@ -26,14 +27,13 @@ pub struct AccountView {
     pub channels: ChannelCounts,
     /// What of the plan's quotas is in use; shown to the account itself.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub storage: Option<StorageView>,
+    pub storage: Option<Storage>,
     pub created_at: Timestamp,
 }
 
 /// The quotas of the plan.
 #[derive(Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Storage")]
-pub struct StorageView {
+pub struct Storage {
     /// Bytes of media that are kept.
     pub media_bytes: QuotaView,
     /// Bytes that messages and webhook deliveries take on disk, about.
@@ -75,6 +75,12 @@ pub struct ChannelCounts {
     pub connected: usize,
 }
 
+impl PlanView {
+    fn new(plan: &Plan, status: &'static str) -> Self {
+        view_of!(plan => name, channel_limit, trial_ends_at, overdue_since; status: status.into())
+    }
+}
+
 impl AccountView {
     /// Counts the customer's channels over all shards that hold one.
     ///
@@ -86,23 +92,10 @@ impl AccountView {
         let ids: Vec<ChannelId> = channels.iter().map(|channel| channel.id).collect();
         let lives = ctx.cluster().lives(&ids, &ctx.context()).await?;
         let connected = lives.values().filter(|live| live.status == Status::Connected).count();
-        let plan = &customer.plan;
-        Ok(Self {
-            id: customer.id,
-            name: customer.name.clone(),
-            email: customer.email.clone(),
-            timezone: customer.timezone.clone(),
-            plan: PlanView {
-                name: plan.name.clone(),
-                status: if customer.deleted_at.is_some() { "cancelled" } else { plan.status(ctx.now) }.into(),
-                channel_limit: plan.channel_limit,
-                trial_ends_at: plan.trial_ends_at,
-                overdue_since: plan.overdue_since,
-            },
-            channels: ChannelCounts { total: ids.len(), connected },
-            storage: None,
-            created_at: customer.created_at,
-        })
+        let status = if customer.deleted_at.is_some() { "cancelled" } else { customer.plan.status(ctx.now) };
+        let plan = PlanView::new(&customer.plan, status);
+        let channels = ChannelCounts { total: ids.len(), connected };
+        Ok(view_of!(customer => id, name, email, timezone, created_at; plan, channels, storage: None))
     }
 
     /// With what of its quotas is in use.
@@ -113,7 +106,7 @@ impl AccountView {
         let quota = |quota: Quota, used| QuotaView { limit: customer.limits.storage.limit(quota), used };
         let context = ctx.context();
         let (media, messages) = join(cluster.media_kept(id, &context), cluster.message_bytes(id, &context)).await;
-        let storage = StorageView {
+        let storage = Storage {
             media_bytes: quota(Quota::MediaBytes, Some(media.into_values().sum())),
             message_bytes: quota(Quota::MessageBytes, Some(messages)),
             keys: quota(Quota::Keys, Some(keys)),

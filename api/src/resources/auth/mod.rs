@@ -6,7 +6,7 @@ mod passwords;
 mod sign_in;
 mod sign_up;
 
-use model::error::ErrorCode;
+use model::error::ErrorCode as E;
 use model::field::rule;
 use model::issue::{IssueCode, Violation};
 use model::member::{LONGEST_EMAIL, fold_email};
@@ -19,26 +19,19 @@ use self::sign_up::{Nothing, SignUp, SignedUp};
 use crate::auth::session::TokensView;
 use crate::route::{POST, PUT, Route};
 
-/// What a route that reads or changes members answers while the cluster cannot.
-const BACKEND: [ErrorCode; 2] = [ErrorCode::AuthBackendUnavailable, ErrorCode::WorkerAtCapacity];
+/// What every one of them answers while the cluster cannot.
+const BACKEND: [E; 2] = [E::AuthBackendUnavailable, E::WorkerAtCapacity];
 
 /// What a route answers to a token that is none of a session.
-const SESSION: [ErrorCode; 6] = [
-    ErrorCode::AuthMissing,
-    ErrorCode::AuthMalformed,
-    ErrorCode::AuthInvalid,
-    ErrorCode::AuthExpired,
-    ErrorCode::AuthRevoked,
-    ErrorCode::InsufficientScope,
-];
+const SESSION: [E; 6] =
+    [E::AuthMissing, E::AuthMalformed, E::AuthInvalid, E::AuthExpired, E::AuthRevoked, E::InsufficientScope];
 
 /// Of the examples in the document.
 const EMAIL: &str = "ann@example.com";
 const PASSWORD: &str = "correct horse battery";
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
-    vec![
+    let routes = [
         Route::public(POST, "/v1/auth/signup", sign_up::sign_up)
             .doc("sign_up", "Make an account with its first member and key")
             .about(
@@ -48,7 +41,6 @@ pub fn routes() -> Vec<Route> {
             .body(SignUp::parse, json!({ "email": EMAIL, "password": PASSWORD, "name": "Acme" }))
             .created::<SignedUp>()
             .accepted::<Nothing>()
-            .errors(&BACKEND)
             .errors(&[E::NotFound]),
         Route::public(POST, "/v1/auth/verify-email", sign_up::verify)
             .doc("verify_email", "Confirm an e-mail address with the token that was sent there")
@@ -56,34 +48,29 @@ pub fn routes() -> Vec<Route> {
             .body(sign_up::parse_token, json!({ "token": "from-the-message" }))
             .ok::<SignedUp>()
             .no_content()
-            .errors(&BACKEND)
             .errors(&[E::AuthInvalid, E::AuthExpired]),
         Route::public(POST, "/v1/auth/verify-email/resend", sign_up::resend)
             .doc("resend_verification", "Send the message with the token again")
             .about("To the address in the body; with a session's token and no body, to the session's member.")
             .optional_body(sign_up::parse_email, json!({ "email": EMAIL }))
             .accepted::<Nothing>()
-            .errors(&BACKEND)
             .errors(&SESSION)
             .errors(&[E::NoOp]),
         Route::public(POST, "/v1/auth/login", sign_in::login)
             .doc("log_in", "Log in as a member")
             .body(sign_in::parse_login, json!({ "email": EMAIL, "password": PASSWORD }))
             .ok::<TokensView>()
-            .errors(&BACKEND)
             .errors(&[E::AuthInvalid]),
         Route::public(POST, "/v1/auth/refresh", sign_in::refresh)
             .doc("refresh_tokens", "Exchange a refresh token for new tokens")
             .about("A refresh token works once; one that was used already ends its session.")
             .body(sign_in::parse_refresh, json!({ "refresh_token": "zrt_from-the-login" }))
             .ok::<TokensView>()
-            .errors(&BACKEND)
             .errors(&[E::AuthInvalid, E::AuthExpired, E::AuthRevoked]),
         Route::public(POST, "/v1/auth/logout", sign_in::logout)
             .doc("log_out", "End the session of the token")
             .bearer()
             .no_content()
-            .errors(&BACKEND)
             .errors(&SESSION)
             .errors(&[E::BadRequest]),
         Route::account(POST, "/v1/auth/password", passwords::change)
@@ -101,16 +88,15 @@ pub fn routes() -> Vec<Route> {
             .about("The answer is the same whoever the address is of. 404 where the deployment sends no mail.")
             .body(sign_up::parse_email, json!({ "email": EMAIL }))
             .accepted::<Nothing>()
-            .errors(&BACKEND)
             .errors(&[E::NotFound]),
         Route::public(PUT, "/v1/auth/password/reset", passwords::set)
             .doc("set_password", "Choose a password by the token of an invitation or of a message")
             .about("The token works once, and confirms the address. Sessions of the member end.")
             .body(passwords::parse_set, json!({ "token": "zpw_from-the-message", "password": PASSWORD }))
             .no_content()
-            .errors(&BACKEND)
             .errors(&[E::AuthInvalid, E::AuthExpired]),
-    ]
+    ];
+    routes.map(|route| route.errors(&BACKEND)).into()
 }
 
 /// The rule of the e-mail address of somebody new; it is folded.

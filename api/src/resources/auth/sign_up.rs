@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use model::customer::{Limits, Plan};
 use model::error::{CallError, ErrorCode};
 use model::field::{Body, rule};
 use model::id::{CustomerId, UserId};
@@ -10,7 +9,6 @@ use model::member::Role;
 use model::session_token::EmailToken;
 use raft::directory::UpdateError;
 use raft::directory::command::{Command, Rejection};
-use raft::directory::records::CustomerRecord;
 use raft::directory::users::{PasswordHash, UserCommand, UserRecord};
 use salvo::http::header::AUTHORIZATION;
 use schemars::JsonSchema;
@@ -25,7 +23,7 @@ use crate::failure;
 use crate::pipeline::{Address, caller, fresh_directory};
 use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
-use crate::resources::{AccountView, IssuedKey, NewKey};
+use crate::resources::{AccountView, IssuedKey, NewKey, new_customer};
 
 pub struct SignUp {
     email: String,
@@ -96,46 +94,27 @@ async fn at_once(ctx: &RequestContext, SignUp { email, password, name }: SignUp)
     let mut user = owner(ctx, email, password);
     let (verification, email_token) = session::expect_verification(&user, ctx.now);
     user.verification = Some(verification);
-    let signed_up = make_account(ctx, name, &user).await?.map_err(failure::of_update)?;
+    let signed_up = make_account(ctx, name, &user, failure::email_taken).await?;
     send_token(ctx, &user.email, &email_token.reveal());
     Ok(Reply::created(&signed_up).uncached())
 }
 
 /// The first member of a new account, whose address is not confirmed.
 fn owner(ctx: &RequestContext, email: String, password: PasswordHash) -> UserRecord {
-    UserRecord {
-        id: UserId::new(),
-        customer_id: CustomerId::new(),
-        email,
-        password,
-        role: Role::Owner,
-        email_verified: false,
-        verification: None,
-        created_at: ctx.now,
-        last_login_at: Some(ctx.now),
-    }
+    let owner = session::new_member(CustomerId::new(), email, password, Role::Owner, ctx.now);
+    UserRecord { last_login_at: Some(ctx.now), ..owner }
 }
 
-/// Makes an account of its owner, with a first key and a session. The directory may refuse it, as when another one took
-/// the address meanwhile.
+/// Makes an account of its owner, with a first key and a session. `taken` is the answer where another one took the address
+/// meanwhile.
 async fn make_account(
     ctx: &RequestContext,
     name: String,
     user: &UserRecord,
-) -> Result<Result<SignedUp, UpdateError>, CallError> {
+    taken: impl FnOnce() -> CallError,
+) -> Result<SignedUp, CallError> {
     let id = user.customer_id;
-    let customer = CustomerRecord {
-        id,
-        name,
-        email: Some(user.email.clone()),
-        timezone: "UTC".to_owned(),
-        plan: Plan::default(),
-        limits: Limits::default(),
-        data_key: ctx.cluster().new_data_key(id)?,
-        former_data_key: None,
-        created_at: ctx.now,
-        deleted_at: None,
-    };
+    let customer = new_customer(ctx, id, name, Some(user.email.clone()))?;
     let (session, token) = session::open(user, ctx.now);
     let tokens = TokensView::issue(&ctx.app.auth.keys(ctx.cluster())?.access.present, user, &session, &token, ctx.now)?;
     let (key, secret) = NewKey::first_of(id).generate(ctx.now);
@@ -151,14 +130,12 @@ async fn make_account(
     };
     let command = Command::Users(command);
     ctx.has_room_for(&command)?;
-    if let Err(error) = ctx.try_update(command, audit).await {
-        return Ok(Err(error));
-    }
-    Ok(Ok(SignedUp {
-        account: AccountView::of(ctx, &customer).await?,
-        tokens,
-        api_key: IssuedKey::new(&key, &secret, ctx.now),
-    }))
+    ctx.try_update(command, audit).await.map_err(|error| match error {
+        UpdateError::Rejected(Rejection::EmailTaken) => taken(),
+        error => failure::of_update(error),
+    })?;
+    let account = AccountView::of(ctx, &customer).await?;
+    Ok(SignedUp { account, tokens, api_key: IssuedKey::new(&key, &secret, ctx.now) })
 }
 
 /// Reads `{ "token" }`.
@@ -203,11 +180,8 @@ async fn confirm(ctx: &RequestContext, Pending { email, password, name, expires_
         return Err(CallError::auth_expired(expires_at));
     }
     let user = UserRecord { email_verified: true, ..owner(ctx, email, password) };
-    match make_account(ctx, name, &user).await? {
-        Ok(signed_up) => Ok(Reply::ok(&signed_up).uncached()),
-        Err(UpdateError::Rejected(Rejection::EmailTaken)) => Err(unknown_token(ctx)),
-        Err(error) => Err(failure::of_update(error)),
-    }
+    let signed_up = make_account(ctx, name, &user, || unknown_token(ctx)).await?;
+    Ok(Reply::ok(&signed_up).uncached())
 }
 
 fn unknown_token(ctx: &RequestContext) -> CallError {

@@ -20,8 +20,7 @@ use crate::resources::{IssuedKey, NewKey};
 
 /// The channel, and its own key when one was asked for.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "CreatedChannel")]
-pub struct Created {
+pub struct CreatedChannel {
     #[serde(flatten)]
     channel: ChannelView,
     /// The key of the channel, when one was asked for; its secret is shown once.
@@ -81,7 +80,7 @@ pub async fn create(call: &mut AccountCall) -> Outcome {
     let scoped_key = key.as_ref().map(|(record, _)| record.clone());
     call.update(Command::CreateChannel { channel: channel.clone(), scoped_key }, audit).await?;
     let scoped_key = key.map(|(record, secret)| IssuedKey::new(&record, &secret, call.now));
-    Ok(Reply::created(&Created { channel: ChannelView::new(&channel, None), scoped_key }).uncached())
+    Ok(Reply::created(&CreatedChannel { channel: ChannelView::new(&channel, None), scoped_key }).uncached())
 }
 
 /// Whoever may not make a key by itself gets none with a channel either.

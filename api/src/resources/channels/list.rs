@@ -10,7 +10,7 @@ use model::time::Timestamp;
 
 use super::view::ChannelView;
 use crate::query::Query;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{List, Outcome, Reply, cut};
 use crate::request_context::AccountCall;
 
 /// Channels that are looked up at a time, and for one answer: one that wants what few of them are may be short, and have a
@@ -86,26 +86,18 @@ pub async fn list(call: &mut AccountCall) -> Outcome {
     let of = call.list(None, false);
     let filter = call.asked(|query| Filter::read(query, of))?;
     let wanted = filter.limit;
-    let Found { rows, stopped_at } = find(call, filter).await?;
+    let (mut rows, stopped_at) = find(call, filter).await?;
     let cursor = |row: &ChannelView| ChannelCursor { created_at: row.created_at, id: row.id }.encode(of);
     let stopped_at = stopped_at.map(|(created_at, id)| ChannelCursor { created_at, id }.encode(of));
     let Some(limit) = wanted else {
-        let list = List::cut(rows, cursor);
-        let is_whole = list.next_cursor.is_none();
-        return Ok(Reply::ok(&match stopped_at {
-            Some(stopped_at) if is_whole => List::page(list.data, Some(stopped_at)),
-            _ => list,
-        }));
+        let next = cut(&mut rows, usize::MAX, false, cursor).or(stopped_at);
+        return Ok(Reply::ok(&List { data: rows, next_cursor: next.map(Some) }));
     };
     Ok(Reply::ok(&List::first_of(rows, limit, stopped_at, cursor)))
 }
 
-/// Channels of a list.
-struct Found {
-    rows: Vec<ChannelView>,
-    /// The last one that was looked at, where looking for more was given up.
-    stopped_at: Option<(Timestamp, ChannelId)>,
-}
+/// Channels of a list, and the place of the last one that was looked at, where looking for more was given up.
+type Found = (Vec<ChannelView>, Option<(Timestamp, ChannelId)>);
 
 /// Whether one answer looks up no more channels after so many of them, and so long after its request came.
 fn is_enough(looked_at: usize, since: Duration) -> bool {
@@ -139,10 +131,10 @@ async fn find(call: &AccountCall, filter: Filter) -> Result<Found, CallError> {
         rows.extend(views.filter(|view| filter.matches(view)).inspect(|view| bytes += json_bytes(view)));
         if at_end || rows.len() >= enough || bytes > LARGEST_PAGE {
             rows.truncate(enough);
-            return Ok(Found { rows, stopped_at: None });
+            return Ok((rows, None));
         }
         if is_enough(looked_at, call.arrived.elapsed()) {
-            return Ok(Found { rows, stopped_at: after });
+            return Ok((rows, after));
         }
     }
 }

@@ -7,7 +7,7 @@ mod pairing;
 mod status_history;
 mod view;
 
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::field::{Body, rule};
 use model::page::ListId;
 use raft::directory::Ended;
@@ -19,9 +19,9 @@ use shard::records::StatusChange;
 pub use lifecycle::parse_reason as parse_disable_reason;
 pub use view::ChannelView;
 
-use self::create::Created;
+use self::create::CreatedChannel;
 use self::list::Filter;
-use self::pairing::{PairCodeView, QrView, RawView, parse_pair_code};
+use self::pairing::{PairCodeView, Qr, RawQr, parse_pair_code};
 use crate::audit::Target;
 use crate::failure::of_kind;
 use crate::reply::{Outcome, Reply};
@@ -31,7 +31,6 @@ use crate::resources::delete_with_keys;
 use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     let lifecycle = |route: Route| {
         route
             .about(
@@ -60,7 +59,7 @@ pub fn routes() -> Vec<Route> {
                 create::parse_create,
                 json!({ "name": "Sales", "metadata": { "team": "emea" }, "issue_scoped_key": true }),
             )
-            .created::<Created>()
+            .created::<CreatedChannel>()
             .errors(&[E::PlanChannelLimit, E::PlanLimit]),
         Route::channel(GET, "/v1/channels/{id}", show).doc("get_channel", "Get a channel").ok::<ChannelView>(),
         Route::channel(PATCH, "/v1/channels/{id}", patch)
@@ -76,8 +75,8 @@ pub fn routes() -> Vec<Route> {
             .doc("get_channel_qr", "Get the QR code that pairs the channel with a phone")
             .about("Starts the pairing, and waits up to ten seconds for a code.")
             .query(pairing::asked)
-            .ok::<QrView>()
-            .ok::<RawView>()
+            .ok::<Qr>()
+            .ok::<RawQr>()
             .content("image/png")
             .errors(&[E::NoQr, E::ChannelUnavailable, E::ConcurrentModification]),
         Route::channel(POST, "/v1/channels/{id}/pair-code", pairing::pair_code)

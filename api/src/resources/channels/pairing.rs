@@ -27,8 +27,7 @@ model::words! {
 
 /// The code to scan, as a picture and as its text.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Qr")]
-pub struct QrView {
+pub struct Qr {
     /// The code as a picture: a PNG as a data URL.
     qr: String,
     raw: String,
@@ -36,8 +35,7 @@ pub struct QrView {
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "RawQr")]
-pub struct RawView {
+pub struct RawQr {
     raw: String,
     expires_at: Timestamp,
 }
@@ -59,11 +57,11 @@ pub async fn qr(call: &mut ChannelCall) -> Outcome {
     let draw =
         |raw: &str| picture::png(raw, size).map_err(|error| failure::internal("a QR text could not be drawn", &error));
     let reply = match format {
-        Format::Raw => Reply::ok(&RawView { raw: code.raw, expires_at: code.expires_at }),
+        Format::Raw => Reply::ok(&RawQr { raw: code.raw, expires_at: code.expires_at }),
         Format::Png => Reply::content("image/png", draw(&code.raw)?),
         Format::Json => {
             let qr = picture::data_url(&draw(&code.raw)?);
-            Reply::ok(&QrView { qr, raw: code.raw, expires_at: code.expires_at })
+            Reply::ok(&Qr { qr, raw: code.raw, expires_at: code.expires_at })
         }
     };
     Ok(reply.uncached())

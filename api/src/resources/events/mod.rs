@@ -11,7 +11,7 @@ mod ticket;
 use std::sync::Arc;
 
 use futures::StreamExt;
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::event::{EventId, EventName};
 use model::issue::IssueCode;
 use model::payload::ChatTypeFilter;
@@ -41,7 +41,6 @@ const LAST_EVENT_ID: &str = "last-event-id";
 const MOST_CHANNELS: usize = 100;
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
         Route::account(GET, EVENTS_PATH, open)
             .doc("stream_events", "Hear of events as they come")

@@ -7,7 +7,7 @@ mod range;
 mod receive;
 mod upload;
 
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::id::MediaId;
 use model::media::{MediaState, Sha256Hex};
 use model::page::ListId;
@@ -21,16 +21,14 @@ use shard::media::record::{MediaDirection, MediaRow};
 use shard::media::store::MediaStore;
 
 pub use self::picture::{PICTURE_URL, parse_source, picture_content, set_or_cleared};
-use crate::reply::{Outcome, Reply};
+use crate::reply::{Outcome, Reply, view_of};
 use crate::request_context::ChannelCall;
 use crate::route::{DELETE, GET, POST, Route};
 
 /// What a call whose bytes lie behind a URL may be refused with.
-pub const FETCHED: &[ErrorCode] =
-    &[ErrorCode::MediaFetchFailed, ErrorCode::MediaFetchBlocked, ErrorCode::MediaTooLarge];
+pub const FETCHED: &[E] = &[E::MediaFetchFailed, E::MediaFetchBlocked, E::MediaTooLarge];
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
         Route::channel(POST, "/v1/channels/{id}/media", upload::upload)
             .doc("upload_media", "Upload a file to send later")
@@ -89,17 +87,8 @@ impl MediaUpload {
     /// # Errors
     /// 503 while the cluster is not formed.
     fn of(media: &MediaStore, row: MediaRow) -> Result<Self, CallError> {
-        Ok(Self {
-            url: media.link(&row)?,
-            id: row.id,
-            mime_type: row.mime_type,
-            size_bytes: row.size,
-            sha256: row.sha256,
-            filename: row.filename,
-            direction: row.direction,
-            created_at: row.created_at,
-            expires_at: row.expires_at,
-        })
+        let (url, size_bytes) = (media.link(&row)?, row.size);
+        Ok(view_of!(move row => id, mime_type, sha256, filename, direction, created_at, expires_at; url, size_bytes))
     }
 }
 

@@ -19,6 +19,7 @@ use percent_encoding::percent_decode;
 use salvo::Request;
 use salvo::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use salvo::http::{HeaderMap, HeaderName, ReqBody};
+use shard::media::sniff;
 use shard::media::spool::{For, Spool, Spooled};
 use shard::media::store::MediaStore;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -90,8 +91,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 }
 
 fn is_form(content_type: &str) -> bool {
-    let essence = content_type.split(';').next().unwrap_or_default();
-    essence.trim().eq_ignore_ascii_case("multipart/form-data")
+    sniff::essence(content_type).eq_ignore_ascii_case("multipart/form-data")
 }
 
 fn too_slow() -> CallError {
@@ -159,7 +159,7 @@ async fn form(
         return Err(Violation::new(IssueCode::Required, "is required").at(&["file"]));
     };
     // A client fills in a type for a file that it knows nothing of.
-    let declared = declared.filter(|declared| shard::media::sniff::is_mime_type(declared));
+    let declared = declared.filter(|declared| sniff::is_mime_type(declared));
     Ok(Received { spooled, declared: mime_type.or(declared), filename: filename.or(named) })
 }
 

@@ -5,7 +5,7 @@ mod history;
 mod media;
 mod send;
 
-use model::error::ErrorCode;
+use model::error::ErrorCode as E;
 use model::media::MediaRef;
 use model::page::ListId;
 use shard::call::Sent;
@@ -16,7 +16,6 @@ use crate::resources::media::FETCHED;
 use crate::route::{GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
         Route::channel(POST, "/v1/channels/{id}/messages", send::send)
             .plan_blocks()

@@ -34,17 +34,8 @@ pub async fn send(call: &mut ChannelCall) -> Outcome {
     };
     // Minted before the owner is asked: asking another owner after a doubt is the same send.
     let message_id = MessageId::mint(rand::random());
-    let sent = call
-        .ask(Send {
-            message_id,
-            to,
-            body: said,
-            around: Box::new(around),
-            client_ref,
-            media_room: media_room.map(Box::new),
-        })
-        .await
-        .map_err(in_place)?;
+    let (around, media_room) = (Box::new(around), media_room.map(Box::new));
+    let sent = call.ask(Send { message_id, to, body: said, around, client_ref, media_room }).await.map_err(in_place)?;
     Ok(Reply::accepted(&sent))
 }
 

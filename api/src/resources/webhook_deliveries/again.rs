@@ -31,15 +31,13 @@ pub struct RecoverView {
 
 /// What a recovery would be about.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "RecoveryCount")]
-pub struct CountView {
+pub struct RecoveryCount {
     /// How many it is about.
     matched: u64,
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Purge")]
-pub struct PurgeView {
+pub struct Purge {
     /// How many it is about.
     matched: u64,
 }
@@ -89,7 +87,7 @@ pub async fn recover(call: &mut AccountCall) -> Outcome {
     };
     if asked.dry_run {
         let matched = call.cluster().count_sweep(sweep, &call.context()).await?;
-        return Ok(Reply::ok(&CountView { matched }));
+        return Ok(Reply::ok(&RecoveryCount { matched }));
     }
     let matched = call.cluster().sweep(sweep, &call.context()).await?;
     Ok(Reply::accepted(&RecoverView { job_id, matched }))
@@ -97,7 +95,8 @@ pub async fn recover(call: &mut AccountCall) -> Outcome {
 
 /// The endpoint, and the states of the deliveries that are given up.
 pub fn asked_to_purge(query: &Query<'_>) -> (Option<EndpointId>, Vec<DeliveryState>) {
-    let endpoint = query.required_id("endpoint_id");
+    let endpoint = query.id("endpoint_id");
+    query.require("endpoint_id");
     let waiting = |word: &str| DeliveryState::parse(word).filter(|state| WAITING.contains(state));
     let states = query.words("state", &WAITING.map(DeliveryState::as_str), waiting);
     (endpoint, if states.is_empty() { WAITING.to_vec() } else { states })
@@ -122,5 +121,5 @@ pub async fn purge(call: &mut AccountCall) -> Outcome {
         reached: None,
     };
     let matched = call.cluster().sweep(sweep, &call.context()).await?;
-    Ok(Reply::accepted(&PurgeView { matched }))
+    Ok(Reply::accepted(&Purge { matched }))
 }

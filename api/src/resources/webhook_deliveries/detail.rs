@@ -16,19 +16,17 @@ const MASK: &str = "***";
 
 /// A delivery with its attempts and what it delivers.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "WebhookDeliveryDetail")]
-pub struct DetailView {
+pub struct WebhookDeliveryDetail {
     #[serde(flatten)]
     record: DeliveryRecord,
     /// What is sent to the receiver.
-    request: RequestView,
+    request: DeliveryRequest,
     /// Each attempt, the first one first.
     attempts: Vec<AttemptView>,
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "DeliveryRequest")]
-struct RequestView {
+struct DeliveryRequest {
     headers: BTreeMap<String, String>,
     /// `null` when it has been removed already.
     #[schemars(with = "Option<Value>")]
@@ -39,8 +37,8 @@ pub async fn show(call: &mut AccountCall) -> Outcome {
     let detail = super::find(call).await?;
     let headers = headers(call, &detail);
     let body = detail.body.as_ref().and_then(|body| String::from_utf8(body.to_vec()).ok());
-    let request = RequestView { headers, body: body.and_then(|body| RawValue::from_string(body).ok()) };
-    Ok(Reply::ok(&DetailView { record: detail.record, request, attempts: detail.attempts }))
+    let request = DeliveryRequest { headers, body: body.and_then(|body| RawValue::from_string(body).ok()) };
+    Ok(Reply::ok(&WebhookDeliveryDetail { record: detail.record, request, attempts: detail.attempts }))
 }
 
 /// The headers of the last attempt, or of the first one to come. The endpoint's own are those that it has now.

@@ -8,7 +8,7 @@ mod detail;
 mod list;
 mod stats;
 
-use model::error::{CallError, ErrorCode};
+use model::error::{CallError, ErrorCode as E};
 use model::id::{DeliveryId, EndpointId};
 use model::page::ListId;
 use model::time::Timestamp;
@@ -20,7 +20,6 @@ use crate::request_context::AccountCall;
 use crate::route::{DELETE, GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
-    use ErrorCode as E;
     vec![
         Route::account(GET, "/v1/webhook-deliveries", list::of_account)
             .doc("list_webhook_deliveries", "List deliveries, the newest first")
@@ -30,11 +29,11 @@ pub fn routes() -> Vec<Route> {
         Route::account(DELETE, "/v1/webhook-deliveries", again::purge)
             .doc("purge_webhook_deliveries", "Give up what waits for an endpoint")
             .query(again::asked_to_purge)
-            .accepted::<again::PurgeView>()
+            .accepted::<again::Purge>()
             .errors(&[E::WebhookEndpointNotFound]),
         Route::account(GET, "/v1/webhook-deliveries/{delivery_id}", detail::show)
             .doc("get_webhook_delivery", "Get a delivery with its attempts")
-            .ok::<detail::DetailView>(),
+            .ok::<detail::WebhookDeliveryDetail>(),
         Route::account(POST, "/v1/webhook-deliveries/{delivery_id}/redeliver", again::redeliver)
             .doc("redeliver", "Make a delivery again")
             .accepted::<DeliveryRecord>()
@@ -51,11 +50,11 @@ pub fn routes() -> Vec<Route> {
                 json!({ "since": "2026-01-01T00:00:00.000Z", "states": ["exhausted"] }),
             )
             .accepted::<again::RecoverView>()
-            .ok::<again::CountView>(),
+            .ok::<again::RecoveryCount>(),
         Route::account(GET, "/v1/webhook-endpoints/{id}/stats", stats::show)
             .doc("get_endpoint_stats", "See how an endpoint's deliveries stand")
             .query(|query| query.time("since"))
-            .ok::<stats::StatsView>(),
+            .ok::<stats::EndpointStats>(),
     ]
 }
 

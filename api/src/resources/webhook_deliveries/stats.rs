@@ -15,8 +15,7 @@ const DEFAULT_WINDOW: Duration = Duration::from_secs(86_400);
 
 /// Counts are of deliveries made in the window; the rate and the latencies are `null` while nothing has ended.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "EndpointStats")]
-pub struct StatsView {
+pub struct EndpointStats {
     /// Deliveries that reached their endpoint.
     delivered: u64,
     /// Deliveries that failed and will be attempted again.
@@ -41,7 +40,7 @@ pub async fn show(call: &mut AccountCall) -> Outcome {
     let since = call.asked(|query| query.time("since"))?.unwrap_or(call.now.minus(DEFAULT_WINDOW));
     let endpoint = webhook_endpoints::find(call)?;
     let figures = call.cluster().delivery_figures(call.customer_id(), endpoint.id, since, &call.context()).await?;
-    Ok(Reply::ok(&StatsView {
+    Ok(Reply::ok(&EndpointStats {
         delivered: figures.count(DeliveryState::Delivered),
         retrying: figures.count(DeliveryState::Retrying),
         pending: figures.count(DeliveryState::Pending),
