@@ -262,15 +262,18 @@ fn damaged(error: codec::CodecError) -> RPCError<TypeConfig> {
 
 /// Takes the status off an answer.
 fn accepted(mut answer: Bytes) -> Rpc<Bytes> {
-    if !answer.has_remaining() {
-        return Err(RPCError::Network(NetworkError::from_string("an empty answer")));
+    match answer.try_get_u8() {
+        Ok(status::OK) => Ok(answer),
+        Ok(status::NO_GROUP) => Err(unreachable("the group does not run there")),
+        Ok(status::NO_ROOM) => Err(unreachable("there is no room there")),
+        Ok(_) => Err(RPCError::Network(NetworkError::from_string("the peer could not read the request"))),
+        Err(_) => Err(RPCError::Network(NetworkError::from_string("an empty answer"))),
     }
-    match answer.get_u8() {
-        status::OK => Ok(answer),
-        status::NO_GROUP => Err(unreachable("the group does not run there")),
-        status::NO_ROOM => Err(unreachable("there is no room there")),
-        _ => Err(RPCError::Network(NetworkError::from_string("the peer could not read the request"))),
-    }
+}
+
+/// What an answer brings; `None` where the peer refused, or cannot be understood.
+pub(crate) fn answered<A: DeserializeOwned>(answer: Bytes) -> Option<A> {
+    codec::decode(accepted(answer).ok()?).ok()
 }
 
 impl RaftNetworkV2<TypeConfig> for Network {

@@ -22,13 +22,12 @@ use tokio_util::task::TaskTracker;
 use super::reads::Rounds;
 use super::reverted::Reverted;
 use super::{Leadership, Members, ProposeError, ReadError, leads};
-use crate::codec;
 use crate::contacts::Contacts;
 use crate::copies::Copies;
 use crate::fatal::Fatal;
 use crate::log::store::GroupLog;
 use crate::machine::{GroupId, Position};
-use crate::network::{addressed, service, status};
+use crate::network::{addressed, answered, service};
 use crate::state::applier::Applier;
 use crate::state::cut::Cut;
 use crate::state::disk::StateDisk;
@@ -261,12 +260,7 @@ impl Core {
         let deadline = deadline.min(Instant::now() + self.round_timeout);
         let body = addressed(self.id, &[]);
         let answer = self.peers.call(leader, Class::Call, service::READ_INDEX, body, deadline).await;
-        match answer {
-            Ok(mut answer) if answer.first() == Some(&status::OK) => {
-                codec::decode(answer.split_off(1)).map_err(|_| ReadError::NoLeader)
-            }
-            _ => Err(ReadError::NoLeader),
-        }
+        answer.ok().and_then(answered).ok_or(ReadError::NoLeader)
     }
 }
 

@@ -34,6 +34,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use self::admission::Port;
+use self::hello::Hello;
 pub(crate) use self::outbound::Answer;
 use self::outbound::Link;
 use self::unauthenticated::UnauthenticatedHandler;
@@ -244,15 +245,17 @@ impl Shared {
 
 /// Whom a connection leads to, to judge it by.
 struct Judged {
-    node: NodeId,
-    identity: Identity,
-    format: Format,
+    hello: Hello,
     way: Way,
 }
 
 impl Judged {
-    fn new(hello: &hello::Hello, way: Way) -> Self {
-        Self { node: hello.node, identity: hello.identity(), format: hello.format, way }
+    /// # Errors
+    /// Why the peer does not fit to this node, or may not be spoken with.
+    fn judge(&self, shared: &Shared) -> Result<(), String> {
+        let theirs = &self.hello;
+        theirs.mismatch(&shared.identity, shared.election_min).map_or(Ok(()), Err)?;
+        (shared.admit)(theirs.node, &theirs.identity(), theirs.format, self.way)
     }
 
     /// Returns, with the reason, when the peer may be spoken with no longer: what is known of the cluster has changed since it
@@ -261,7 +264,7 @@ impl Judged {
         let mut refusals = 0;
         loop {
             tokio::time::sleep(JUDGE_EVERY).await;
-            match (shared.admit)(self.node, &self.identity, self.format, self.way) {
+            match self.judge(shared) {
                 Ok(()) => refusals = 0,
                 Err(reason) => {
                     refusals += 1;

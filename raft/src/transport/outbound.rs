@@ -176,8 +176,9 @@ impl Keeper {
         let mut backoff = BACKOFF_MIN;
         while let Some(first) = self.queue.recv().await {
             let connected = tokio::time::timeout(self.shared.connect_timeout * HANDSHAKE, self.connect()).await;
-            let error = match connected {
-                Ok(Ok((connection, judged))) => {
+            let timed_out = |_| Err(PeerError::Unreachable("the handshake timed out".into()));
+            let error = match connected.unwrap_or_else(timed_out) {
+                Ok((connection, judged)) => {
                     self.note(None);
                     telemetry::peer_connected();
                     backoff = BACKOFF_MIN;
@@ -188,10 +189,7 @@ impl Keeper {
                         reason = judged.refused(&shared) => PeerError::Refused(reason),
                     }
                 }
-                failed => {
-                    let error =
-                        failed.unwrap_or_else(|_| Err(PeerError::Unreachable("the handshake timed out".into())));
-                    let error = error.err().unwrap_or(PeerError::TimedOut);
+                Err(error) => {
                     *self.down.lock() = Some((Instant::now() + backoff, error.clone()));
                     backoff = (backoff * 2).min(BACKOFF_MAX);
                     error
@@ -249,11 +247,9 @@ impl Keeper {
         if theirs.node != self.peer {
             return Err(HelloError::Refused(format!("node {} answered for node {}", theirs.node, self.peer)));
         }
-        if let Some(reason) = theirs.mismatch(identity, *election_min) {
-            return Err(HelloError::Refused(reason));
-        }
-        let admitted = (self.shared.admit)(self.peer, &theirs.identity(), theirs.format, Way::Dialed);
-        admitted.map(|()| Judged::new(&theirs, Way::Dialed)).map_err(HelloError::Refused)
+        let judged = Judged { hello: theirs, way: Way::Dialed };
+        judged.judge(&self.shared).map_err(HelloError::Refused)?;
+        Ok(judged)
     }
 
     /// Sends and receives until the connection fails, and says how it did.
