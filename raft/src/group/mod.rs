@@ -16,12 +16,12 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use model::id::NodeId;
-use openraft::ServerState;
 use openraft::async_runtime::WatchReceiver;
 use openraft::error::{ClientWriteError, InitializeError, RaftError};
 use openraft::metrics::RaftServerMetrics;
 use openraft::raft::ClientWriteResult;
 use openraft::vote::RaftVote;
+use openraft::{RaftMetrics, ServerState};
 use thiserror::Error;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
@@ -167,14 +167,7 @@ impl Group {
 
     /// Gives a pristine group its first members; a group that has members already is left alone.
     pub fn initialize(&self, members: BTreeSet<NodeId>) -> Changing<'_> {
-        Box::pin(async move {
-            let raft = self.raft()?;
-            match raft.initialize(members).await {
-                Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
-                Err(RaftError::APIError(error)) => Err(ChangeError::Refused(error.to_string())),
-                Err(RaftError::Fatal(_)) => Err(ChangeError::Stopped),
-            }
-        })
+        Box::pin(async move { initialized(self.raft()?.initialize(members).await) })
     }
 
     /// Whether the group has never had members here: no log, no vote.
@@ -296,11 +289,7 @@ impl Group {
 
     /// On the leader: the last index that each other member is known to hold; `None` for one not heard of yet.
     pub fn replicated(&self) -> BTreeMap<NodeId, Option<u64>> {
-        let Some(raft) = self.core.raft() else { return BTreeMap::new() };
-        let metrics = raft.metrics();
-        let metrics = metrics.borrow_watched();
-        let replication = metrics.replication.iter().flatten();
-        replication.map(|(node, matched)| (*node, matched.as_ref().map(|id| id.index))).collect()
+        self.core.raft().map_or_else(BTreeMap::new, |raft| replicated(&raft.metrics().borrow_watched()))
     }
 
     /// The last index of the local log.
@@ -435,6 +424,23 @@ pub fn has_caught_up(index: u64, last: u64) -> bool {
 /// wait for a snapshot, and would stop its group for as long where a change leaves no majority without it.
 pub fn has_quorum(voters: &BTreeSet<NodeId>, caught_up: &BTreeSet<NodeId>) -> bool {
     voters.intersection(caught_up).count() > voters.len() / 2
+}
+
+/// [`Group::replicated`], as openraft's metrics have it.
+pub(crate) fn replicated<C: GatewayTypes>(metrics: &RaftMetrics<C>) -> BTreeMap<NodeId, Option<u64>> {
+    let replication = metrics.replication.iter().flatten();
+    replication.map(|(node, matched)| (*node, matched.as_ref().map(|id| id.index))).collect()
+}
+
+/// What openraft says of a group's first members. That it has members already is no error.
+pub(crate) fn initialized<C: GatewayTypes>(
+    result: Result<(), RaftError<C, InitializeError<C>>>,
+) -> Result<(), ChangeError> {
+    match result {
+        Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
+        Err(RaftError::APIError(error)) => Err(ChangeError::Refused(error.to_string())),
+        Err(RaftError::Fatal(_)) => Err(ChangeError::Stopped),
+    }
 }
 
 /// What openraft, or the time that it was given, says of a change of members.
