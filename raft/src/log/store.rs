@@ -184,7 +184,7 @@ impl GroupLog {
             }
         }
         // An entry that is not there was purged meanwhile.
-        let read = self.disk.try_read(self.id, index, index + 1, 0).inspect_err(|error| self.disk.cannot_read(error));
+        let read = self.disk.try_read(self.id, index, index + 1, 0).inspect_err(|error| self.disk.fail("read", error));
         Ok(read?.first().map(|entry| entry.log_id))
     }
 
@@ -250,7 +250,7 @@ impl GroupLog {
                 // What looks like a gap was purged since: the purge moves the beginning before it deletes.
                 Err(_) if self.inner.lock().first > from => continue,
                 Err(error) => {
-                    self.disk.cannot_read(&error);
+                    self.disk.fail("read", &error);
                     return Err(error);
                 }
             };

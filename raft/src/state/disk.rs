@@ -322,16 +322,11 @@ impl StateDisk {
         Ok(self.get_meta(group, Meta::Installing)?.map(Bytes::from))
     }
 
-    fn check(&self) -> io::Result<()> {
+    /// Writes a batch of a group, which a crash may undo: the log then says again what is missing.
+    pub(crate) fn write(&self, group: GroupId, batch: WriteBatch) -> io::Result<()> {
         if self.failed.load(Ordering::Acquire) {
             return Err(io::Error::other("an earlier read or write of the state has failed"));
         }
-        Ok(())
-    }
-
-    /// Writes a batch of a group, which a crash may undo: the log then says again what is missing.
-    pub(crate) fn write(&self, group: GroupId, batch: WriteBatch) -> io::Result<()> {
-        self.check()?;
         let mut options = WriteOptions::default();
         options.disable_wal(group != DIRECTORY_GROUP);
         self.checked("write", self.db.write_opt(batch, &options))

@@ -113,7 +113,8 @@ async fn answer_unauthenticated(shared: &Shared, mut stream: TlsStream<TcpStream
 
 async fn greet(shared: &Shared, socket: TcpStream) -> Result<Greeted, HelloError> {
     socket.set_nodelay(true)?;
-    let mut stream = shared.tls.acceptor().accept(socket).await?;
+    let acceptor = shared.tls.read().acceptor.clone();
+    let mut stream = acceptor.accept(socket).await?;
     if stream.get_ref().1.peer_certificates().is_none() {
         return Ok(Greeted::Unauthenticated(Box::new(stream)));
     }

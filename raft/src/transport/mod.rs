@@ -212,7 +212,8 @@ enum Service {
 struct Shared {
     node: NodeId,
     identity: Identity,
-    tls: tls::Tls,
+    /// As new connections get it.
+    tls: RwLock<tls::Tls>,
     lookup: Lookup,
     admit: Admit,
     election_min: Duration,
@@ -290,7 +291,7 @@ impl Peers {
     /// Listens for peers. Handlers run on the runtime that this is called on.
     pub fn start(config: PeersConfig) -> BoxFuture<'static, Result<Arc<Self>, PeersError>> {
         Box::pin(async move {
-            let tls = tls::Tls::new(config.node, &config.tls)?;
+            let tls = RwLock::new(tls::Tls::new(config.node, &config.tls)?);
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(config.threads.max(1))
                 .thread_name("raft")
@@ -368,7 +369,8 @@ impl Peers {
     /// # Errors
     /// When it is none of this node's, or its key is another's; it stays as it was then.
     pub fn renew_certificate(&self, pem: &PeerTls) -> Result<(), PeersError> {
-        self.shared.tls.renew(self.shared.node, pem)
+        *self.shared.tls.write() = tls::Tls::new(self.shared.node, pem)?;
+        Ok(())
     }
 
     /// Answers strangers from now on.

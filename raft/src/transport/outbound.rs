@@ -225,7 +225,8 @@ impl Keeper {
         let socket = socket.map_err(|_| unreachable(&format!("{address}: connecting timed out")))?;
         let socket = socket.map_err(|error| unreachable(&format!("{address}: {error}")))?;
         socket.set_nodelay(true).map_err(|error| unreachable(&error))?;
-        let connected = self.shared.tls.connector().connect(tls::server_name(self.peer), socket).await;
+        let connector = self.shared.tls.read().connector.clone();
+        let connected = connector.connect(tls::server_name(self.peer), socket).await;
         let mut stream = connected.map_err(|error| unreachable(&format!("{address}: {error}")))?;
         match self.greet(&mut stream).await {
             Ok(judged) => Ok((stream, judged)),
