@@ -11,13 +11,6 @@ pub(super) struct HashedState {
     sum: u64,
 }
 
-fn hash(key: &[u8], value: &[u8]) -> u64 {
-    let mut hash = Fnv::default();
-    hash.add(key);
-    hash.add(value);
-    hash.finish()
-}
-
 impl HashedState {
     pub(super) fn hash(&self) -> u64 {
         self.sum
@@ -49,13 +42,13 @@ impl View for HashedState {
 impl State for HashedState {
     fn put(&mut self, key: &[u8], value: &[u8]) {
         self.delete(key);
-        self.sum = self.sum.wrapping_add(hash(key, value));
+        self.sum = self.sum.wrapping_add(Fnv::of_pair(key, value));
         self.pairs.put(key, value);
     }
 
     fn delete(&mut self, key: &[u8]) {
         if let Some(old) = self.pairs.get(key) {
-            self.sum = self.sum.wrapping_sub(hash(key, &old));
+            self.sum = self.sum.wrapping_sub(Fnv::of_pair(key, &old));
             self.pairs.delete(key);
         }
     }

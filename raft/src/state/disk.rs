@@ -379,6 +379,14 @@ impl Default for Fnv {
 }
 
 impl Fnv {
+    /// The hash of one pair.
+    pub(crate) fn of_pair(key: &[u8], value: &[u8]) -> u64 {
+        let mut hash = Self::default();
+        hash.add(key);
+        hash.add(value);
+        hash.finish()
+    }
+
     pub(crate) fn finish(&self) -> u64 {
         self.0
     }
