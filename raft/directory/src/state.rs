@@ -118,7 +118,7 @@ impl DirectoryState {
     pub fn load_members(view: &dyn View) -> Self {
         let removed = records(view, keys::REMOVED_NODES);
         Self {
-            cluster: view.get(&keys::cluster()).map(|bytes| Arc::new(decode(&bytes))),
+            cluster: view.get(keys::CLUSTER).map(|bytes| Arc::new(decode(&bytes))),
             nodes: records(view, keys::NODES).map(|node: NodeRecord| (node.id, Arc::new(node))).collect(),
             removed: removed.map(|node: RemovedNode| (node.id, Arc::new(node))).collect(),
             live_channels_in: vec![BTreeSet::new(); usize::from(SLOT_COUNT)],
@@ -129,8 +129,8 @@ impl DirectoryState {
     /// Reads the whole state from disk, as after a start or an installed snapshot.
     pub fn load(view: &dyn View) -> Self {
         let mut state = Self::load_members(view);
-        state.authority = view.get(&keys::authority()).map(|bytes| Arc::new(decode(&bytes)));
-        state.layout = view.get(&keys::layout()).map(|bytes| Arc::new(decode(&bytes)));
+        state.authority = view.get(keys::AUTHORITY).map(|bytes| Arc::new(decode(&bytes)));
+        state.layout = view.get(keys::LAYOUT).map(|bytes| Arc::new(decode(&bytes)));
         let (tokens, placement) = (records(view, keys::JOIN_TOKENS), records(view, keys::PLACEMENTS));
         state.tokens = tokens.map(|token: JoinToken| (token.hash, Arc::new(token))).collect();
         state.placement = placement.map(|place: PlacementRecord| (place.shard, Arc::new(place))).collect();
@@ -609,6 +609,5 @@ fn remove_id<K: Eq + Hash, T: Ord>(index: &mut HashMap<K, BTreeSet<T>>, key: K, 
 
 /// All records of a table.
 fn records<T: DeserializeOwned>(view: &dyn View, table: Table) -> impl Iterator<Item = T> {
-    let (from, to) = table.range();
-    view.scan(&from, &to, usize::MAX).into_iter().map(|(_, value)| decode(&value))
+    view.scan_range(table.range(), usize::MAX).into_iter().map(|(_, value)| decode(&value))
 }

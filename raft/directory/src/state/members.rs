@@ -191,7 +191,7 @@ impl DirectoryState {
     }
 
     pub(super) fn put_authority(&mut self, authority: AuthorityRecord, update: &mut Update<'_>) {
-        update.put(&keys::authority(), &authority);
+        update.put(keys::AUTHORITY, &authority);
         self.authority = Some(Arc::new(authority));
     }
 
