@@ -180,12 +180,6 @@ impl Group {
         self.enqueue(Command::new(command).map_err(|bytes| ProposeError::TooLarge { bytes })?)
     }
 
-    /// A command of any size, as earlier releases took them.
-    #[cfg(test)]
-    pub(crate) fn submit_unbounded(&self, command: Bytes) -> Result<Pending, ProposeError> {
-        self.enqueue(Command::logged(command))
-    }
-
     fn enqueue(&self, command: Command) -> Result<Pending, ProposeError> {
         let raft = self.core.raft().ok_or(ProposeError::Stopped)?;
         let (answer, result) = oneshot::channel();
@@ -404,12 +398,6 @@ impl Group {
         })
     }
 
-    /// The first index that the local log still holds.
-    #[cfg(test)]
-    pub(crate) fn first_index(&self) -> u64 {
-        self.core.running().map_or(0, |running| running.log.first())
-    }
-
     fn raft(&self) -> Result<Raft, ChangeError> {
         self.core.raft().ok_or(ChangeError::Stopped)
     }
@@ -461,6 +449,18 @@ pub(crate) fn changed<C: GatewayTypes, T, E>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Group {
+        /// A command of any size, as earlier releases took them.
+        pub(crate) fn submit_unbounded(&self, command: Bytes) -> Result<Pending, ProposeError> {
+            self.enqueue(Command::logged(command))
+        }
+
+        /// The first index that the local log still holds.
+        pub(crate) fn first_index(&self) -> u64 {
+            self.core.running().map_or(0, |running| running.log.first())
+        }
+    }
 
     #[test]
     fn who_lacks_what_the_leader_has_cut_off_its_log_has_not_caught_up() {

@@ -243,13 +243,6 @@ impl Host {
         Ok(Self { inner, changing, writer, folder, copy, telling, comparing, beating })
     }
 
-    /// Compares the replicas of a group that is led here now.
-    #[cfg(test)]
-    async fn compare(&self, id: GroupId) -> compare::Compared {
-        let core = self.inner.core(id).expect("the group is open");
-        compare::compare(&core, &self.inner.shared.comparisons).await
-    }
-
     /// What ends the node when it cannot go on safely.
     pub fn fatal(&self) -> &Fatal {
         &self.inner.shared.fatal

@@ -51,6 +51,14 @@ impl Machine for Toy {
 
 type Addresses = Arc<Mutex<HashMap<NodeId, String>>>;
 
+impl Host {
+    /// Compares the replicas of a group that is led here now.
+    async fn compare(&self, id: GroupId) -> Compared {
+        let core = self.inner.core(id).expect("the group is open");
+        super::compare::compare(&core, &self.inner.shared.comparisons).await
+    }
+}
+
 struct Node {
     peers: Arc<Peers>,
     host: Host,
