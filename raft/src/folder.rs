@@ -47,7 +47,7 @@ impl StartError {
 
 /// An open data folder; the lock goes with it.
 pub(crate) struct StoreFolder {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     _lock: File,
 }
 
@@ -86,10 +86,6 @@ impl StoreFolder {
             return Err(failed(&path.join("raft"), "is gone, and with it what this node has promised".into()));
         }
         Ok(Self { path: path.to_owned(), _lock: file })
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Logs and votes.

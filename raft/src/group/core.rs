@@ -215,7 +215,8 @@ impl Core {
     /// One round: a quorum confirms that this node leads.
     pub(super) async fn read_round(&self) -> Result<u64, ReadError> {
         let Some(raft) = self.raft() else { return Err(ReadError::Stopped) };
-        let _reading = Reading::begin(&self.reading);
+        self.reading.fetch_add(1, Ordering::Relaxed);
+        let _reading = Reading(&self.reading);
         // A heartbeat that waits for company now would hold up the one that this read needs.
         for voter in self.members().voters {
             self.peers.nudge(voter, Class::Control);
@@ -273,15 +274,8 @@ pub(super) fn begin_heartbeat(raft: &Raft) -> bool {
     queued.is_some_and(|sent| sent.is_ok())
 }
 
-/// Counts a read for as long as it lives.
+/// A read that was counted, until it ends.
 struct Reading<'a>(&'a AtomicUsize);
-
-impl<'a> Reading<'a> {
-    fn begin(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {

@@ -96,7 +96,7 @@ impl Host {
     /// Looks at all groups and at the disk. Takes as long as a few syncs when nothing was logged lately.
     pub async fn facts(&self) -> HostFacts {
         let groups = self.group_facts();
-        let logged = Instant::now().checked_sub(LATELY).and_then(|since| self.inner.shared.writer.syncs().after(since));
+        let logged = Instant::now().checked_sub(LATELY).and_then(|since| self.inner.shared.writer.syncs.after(since));
         let syncs = match logged {
             Some(figures) => Some(figures),
             None => self.try_syncs().await,
@@ -105,7 +105,7 @@ impl Host {
     }
 
     async fn try_syncs(&self) -> Option<SyncFigures> {
-        let folder = self.folder.path().to_owned();
+        let folder = self.folder.path.clone();
         let trying = tokio::task::spawn_blocking(move || match probe(&folder) {
             Ok(took) => SyncFigures::of(took),
             Err(error) => {
@@ -118,7 +118,7 @@ impl Host {
 
     /// Looks at the disk alone.
     pub async fn disk(&self) -> Option<DiskFacts> {
-        let folder = self.folder.path().to_owned();
+        let folder = self.folder.path.clone();
         let (logs, state) = (self.folder.logs(), self.folder.state());
         // A task that panicked knows nothing.
         tokio::task::spawn_blocking(move || disk(&folder, &logs, &state).ok()).await.unwrap_or_default()
@@ -126,7 +126,7 @@ impl Host {
 
     /// How long syncs of the log took that ended after `since`; `None` when there was none.
     pub fn syncs_after(&self, since: Instant) -> Option<SyncFigures> {
-        self.inner.shared.writer.syncs().after(since)
+        self.inner.shared.writer.syncs.after(since)
     }
 
     /// On the leader: how far each learner has the state.

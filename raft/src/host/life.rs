@@ -37,18 +37,14 @@ const SIZE_INTERVAL: Duration = Duration::from_secs(5);
 /// One group and what is needed to build it again.
 pub(super) struct Life {
     pub(super) core: Arc<Core>,
-    factory: Factory,
-    shared: Arc<Shared>,
+    pub(super) factory: Factory,
+    pub(super) shared: Arc<Shared>,
     /// The right to touch the group's state; see [`Applier`].
     pub(super) right: Arc<Mutex<()>>,
-    stop: CancellationToken,
+    pub(super) stop: CancellationToken,
 }
 
 impl Life {
-    pub(super) fn new(core: Arc<Core>, factory: Factory, shared: Arc<Shared>, stop: CancellationToken) -> Self {
-        Self { core, factory, shared, right: Arc::default(), stop }
-    }
-
     /// Runs the group until it is closed. The first start is reported; later ones are tried until they succeed.
     pub(super) fn run(self, started: oneshot::Sender<Result<(), String>>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
@@ -138,7 +134,7 @@ impl Life {
         };
         let store = LogStore::new(log.clone(), self.shared.writer.clone());
         let config = Arc::new(config(&self.shared.timing, &self.shared.limits, format!("group {id}")));
-        let begun = applier.begun();
+        let begun = applier.begun.clone();
         let raft = Raft::new(self.core.node, config, network, store, applier).await.map_err(|error| text(&error))?;
         begun.store(true, Ordering::Release);
         Ok(Running { raft, log, votes_from })

@@ -176,10 +176,6 @@ impl Inner {
     pub(crate) fn core(&self, group: GroupId) -> Option<Arc<Core>> {
         self.groups.read().get(&group).map(|open| open.core.clone())
     }
-
-    pub(crate) fn room(&self) -> &Room {
-        &self.shared.room
-    }
 }
 
 /// All Raft groups of this node.
@@ -287,8 +283,9 @@ impl Host {
                 shared.fatal.clone(),
             );
             let stop = CancellationToken::new();
-            let life = Life::new(core.clone(), factory, shared.clone(), stop.clone());
-            let right = life.right.clone();
+            let right: Arc<tokio::sync::Mutex<()>> = Arc::default();
+            let life =
+                Life { core: core.clone(), factory, shared: shared.clone(), right: right.clone(), stop: stop.clone() };
             let (started, result) = oneshot::channel();
             let fatal = shared.fatal.clone();
             let life = shared.peers.runtime().spawn(async move {

@@ -139,7 +139,7 @@ impl Numbered {
             return Err(status::NO_GROUP);
         };
         let services = self.services.clone();
-        let takes_entries = inner.room().takes_entries();
+        let takes_entries = inner.shared.room.takes_entries();
         let held = core.clone();
         Ok(match self.number {
             service::VOTE | service::PRE_VOTE | service::TRANSFER => tracked(&held, votes(self.number, core, body)),

@@ -69,7 +69,7 @@ impl Inner {
 ///
 /// The lock is held for memory only, never over I/O or an await.
 pub(crate) struct GroupLog {
-    id: GroupId,
+    pub(crate) id: GroupId,
     disk: Arc<Disk>,
     inner: Mutex<Inner>,
 }
@@ -87,10 +87,6 @@ impl GroupLog {
         let found = Inner { vote, committed, purged, first, last, erased, ..Inner::default() };
         let inner = Inner { durable, grown, marks, ..found };
         Ok(Arc::new(Self { id, disk, inner: Mutex::new(inner) }))
-    }
-
-    pub(crate) fn id(&self) -> GroupId {
-        self.id
     }
 
     /// The last index that is known to be synced; 0 if none is.

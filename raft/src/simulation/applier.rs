@@ -25,7 +25,8 @@ pub(crate) struct Applier {
     life: Life,
     group: GroupId,
     disk: Arc<Disk>,
-    slot: Arc<Mutex<StateSlot>>,
+    /// The state that is applied.
+    pub(super) slot: Arc<Mutex<StateSlot>>,
     /// Never contended: it makes the machine shareable, which openraft asks for.
     machine: Mutex<Box<dyn Machine>>,
     observer: Arc<dyn Observer>,
@@ -49,11 +50,6 @@ impl Applier {
         slot.lock().sync();
         guarded(group, || machine.restore(&slot.lock().now.state))?;
         Ok(Self { life, group, disk, slot, machine: Mutex::new(machine), observer })
-    }
-
-    /// The state that is applied, for readers.
-    pub(super) fn slot(&self) -> Arc<Mutex<StateSlot>> {
-        self.slot.clone()
     }
 
     fn apply_one(&mut self, entry: Entry) -> io::Result<Reply> {

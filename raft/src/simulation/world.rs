@@ -160,7 +160,7 @@ impl Shared {
         let machine = (self.config.machines)(life, group);
         let applier = Applier::open(life, group, disk.clone(), machine, self.config.observer.clone())
             .map_err(|error| error.to_string())?;
-        let slot = applier.slot();
+        let slot = applier.slot.clone();
         let store = LogStore::open(group, disk, life.start, self.config.flaw);
         let contacts: Arc<Contacts<Instant>> = Arc::default();
         let network = NetworkFactory { shared: self.clone(), life, group, contacts: contacts.clone() };

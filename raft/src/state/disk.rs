@@ -107,10 +107,11 @@ impl Applied {
 
 /// The database, and what to do when it fails.
 pub(crate) struct StateDisk {
-    db: DB,
+    pub(super) db: DB,
     /// How a single row is read. Made once: there is one for each look at a row otherwise.
     reads: ReadOptions,
-    installs: PathBuf,
+    /// Where the files of all snapshots that arrive are kept, in a folder for each group.
+    pub(super) installs: PathBuf,
     /// A read or write has failed: nothing that was computed since may be written.
     failed: AtomicBool,
     /// Work on other threads that holds the database open.
@@ -164,10 +165,6 @@ impl StateDisk {
         options
     }
 
-    pub(crate) fn db(&self) -> &DB {
-        &self.db
-    }
-
     pub(crate) fn state(&self) -> &ColumnFamily {
         self.db.cf_handle(STATE).expect("opened with this family")
     }
@@ -186,11 +183,6 @@ impl StateDisk {
     pub(crate) fn size_between(&self, ranges: &[(Vec<u8>, Vec<u8>)]) -> u64 {
         let ranges: Vec<Range<'_>> = ranges.iter().map(|(from, to)| Range::new(from, to)).collect();
         self.db.get_approximate_sizes_cf(self.state(), &ranges).into_iter().sum()
-    }
-
-    /// Where the files of all snapshots that arrive are kept, in a folder for each group.
-    pub(crate) fn installs(&self) -> &Path {
-        &self.installs
     }
 
     /// Where the files of snapshots that arrive are kept until they are in place.

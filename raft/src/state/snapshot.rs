@@ -54,7 +54,7 @@ impl Source {
         let held = disk.clone();
         disk.blocking(move || {
             let disk = held;
-            let snapshot = disk.db().snapshot();
+            let snapshot = disk.db.snapshot();
             let found = disk
                 .applied_in(&snapshot, group)
                 .inspect_err(|error| disk.fail("read", error))
@@ -277,7 +277,7 @@ fn finish(disk: &StateDisk, group: GroupId, marker: &Marker) -> io::Result<()> {
             options.set_move_files(true);
             // All files go in as one step, and under other names: the store takes away what it is given.
             let given = marker.files.iter().map(|file| second_name(file)).collect::<io::Result<Vec<PathBuf>>>()?;
-            disk.db().ingest_external_file_cf_opts(disk.state(), &options, given).map_err(io::Error::other)?;
+            disk.db.ingest_external_file_cf_opts(disk.state(), &options, given).map_err(io::Error::other)?;
         }
     }
     failpoint::reach(Point::SnapshotInPlace);
@@ -323,7 +323,7 @@ pub(crate) fn recover(disk: &StateDisk, group: GroupId) -> io::Result<()> {
 
 /// When the host starts, and nothing can be arriving yet: removes what had not passed that point. Blocks on disk.
 pub(crate) fn clean(disk: &StateDisk) -> io::Result<()> {
-    let folders = match fs::read_dir(disk.installs()) {
+    let folders = match fs::read_dir(&disk.installs) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         folders => folders?,
     };
