@@ -109,6 +109,14 @@ impl StoreFolder {
     }
 }
 
+/// What was asked of a file or folder; nothing where there is none.
+pub(crate) fn unless_missing<T: Default>(result: std::io::Result<T>) -> std::io::Result<T> {
+    match result {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(T::default()),
+        result => result,
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {

@@ -284,14 +284,12 @@ impl Directory {
             };
             return Answer::Outcome(Box::new(Outcome { index: self.group.applied(), result: Err(rejection) }));
         }
-        let outcome = match self.group.propose(proposal, deadline).await {
-            Ok(reply) => match decode_message::<Outcome>(&reply) {
-                Some(outcome) => outcome,
-                None => return Answer::Unknown,
-            },
+        let reply = match self.group.propose(proposal, deadline).await {
+            Ok(reply) => reply,
             Err(ProposeError::NotLeader { .. }) => return Answer::NotLeader,
             Err(_) => return Answer::Unknown,
         };
+        let Some(outcome) = decode_message::<Outcome>(&reply) else { return Answer::Unknown };
         // A refusal says something, too: who is told that a key is revoked already may rely on that everywhere.
         self.wait_for_others(outcome.index).await;
         Answer::Outcome(Box::new(outcome))

@@ -253,11 +253,9 @@ impl Group {
 
     pub async fn wait_applied(&self, index: u64, deadline: Instant) -> Result<(), ReadError> {
         let mut position = self.core.position.subscribe();
-        match tokio::time::timeout_at(deadline.into(), position.wait_for(|position| position.index >= index)).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) => Err(ReadError::Stopped),
-            Err(_) => Err(ReadError::TimedOut),
-        }
+        let reached = position.wait_for(|position| position.index >= index);
+        let reached = tokio::time::timeout_at(deadline.into(), reached).await.map_err(|_| ReadError::TimedOut)?;
+        reached.map(|_| ()).map_err(|_| ReadError::Stopped)
     }
 
     /// Returns when the local state shows everything that was answered before this call, on any node.
@@ -390,11 +388,8 @@ impl Group {
         Box::pin(async move {
             let (disk, id) = (self.core.state.clone(), self.id());
             let hashing = self.core.runtime().spawn_blocking(move || disk.hash(id));
-            match tokio::time::timeout_at(deadline.into(), hashing).await {
-                Ok(Ok(Ok(hash))) => Ok(hash),
-                Ok(_) => Err(ReadError::Stopped),
-                Err(_) => Err(ReadError::TimedOut),
-            }
+            let hashed = tokio::time::timeout_at(deadline.into(), hashing).await.map_err(|_| ReadError::TimedOut)?;
+            hashed.ok().and_then(Result::ok).ok_or(ReadError::Stopped)
         })
     }
 

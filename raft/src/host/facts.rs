@@ -11,6 +11,7 @@ use nix::sys::statvfs::statvfs;
 use serde::{Deserialize, Serialize};
 
 use super::{Health, Host};
+use crate::folder::unless_missing;
 use crate::group::{Group, Members};
 pub use crate::log::syncs::SyncFigures;
 use crate::machine::GroupId;
@@ -212,12 +213,8 @@ fn disk(folder: &Path, logs: &Path, state: &Path) -> io::Result<DiskFacts> {
 
 /// The files of a store; it has no folders in it. One that is deleted meanwhile counts no more.
 fn size(folder: &Path) -> io::Result<u64> {
-    let sizes = fs::read_dir(folder)?.map(|entry| match entry.and_then(|entry| entry.metadata()) {
-        Ok(metadata) => Ok(metadata.len()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-        Err(error) => Err(error),
-    });
-    sizes.sum()
+    let files = fs::read_dir(folder)?.map(|entry| entry.and_then(|entry| entry.metadata()));
+    files.map(|found| unless_missing(found.map(|found| found.len()))).sum()
 }
 
 #[cfg(test)]

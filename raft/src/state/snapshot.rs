@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::disk::{StateDisk, state_end, state_key};
 use crate::codec::{self, invalid_data};
 use crate::failpoint::{self, Point};
+use crate::folder::unless_missing;
 use crate::machine::GroupId;
 use crate::supervise;
 use crate::types::SnapshotMeta;
@@ -298,19 +299,13 @@ fn second_name(file: &Path) -> io::Result<PathBuf> {
     name.push(".given");
     let name = PathBuf::from(name);
     // Of an install that did not come to its end.
-    match fs::remove_file(&name) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    unless_missing(fs::remove_file(&name))?;
     fs::hard_link(file, &name)?;
     Ok(name)
 }
 
 fn remove_folder(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    unless_missing(fs::remove_dir_all(folder))
 }
 
 /// When a group starts: finishes an install that had passed the point of no return. Blocks on disk.
@@ -323,10 +318,7 @@ pub(crate) fn recover(disk: &StateDisk, group: GroupId) -> io::Result<()> {
 
 /// When the host starts, and nothing can be arriving yet: removes what had not passed that point. Blocks on disk.
 pub(crate) fn clean(disk: &StateDisk) -> io::Result<()> {
-    let folders = match fs::read_dir(&disk.installs) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        folders => folders?,
-    };
+    let Some(folders) = unless_missing(fs::read_dir(&disk.installs).map(Some))? else { return Ok(()) };
     for folder in folders {
         let folder = folder?;
         let group = folder.file_name().to_str().and_then(|name| name.parse().ok());
