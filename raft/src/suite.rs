@@ -65,7 +65,7 @@ impl StoreBuilder<TypeConfig, LogStore, Applier, Guard> for Builder {
         let applier = applier.keeping_log(limits, Arc::default(), 0);
         // It sends what it gets: before openraft has begun, one is a position without content.
         applier.begun.store(true, Ordering::Release);
-        Ok((Guard { thread: Some(thread), _folder: folder }, LogStore::new(log, writer), applier))
+        Ok((Guard { thread: Some(thread), _folder: folder }, LogStore { log, writer }, applier))
     }
 }
 

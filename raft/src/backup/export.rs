@@ -44,7 +44,7 @@ impl Group {
     /// [`ExportError`]; another replica may succeed.
     pub async fn export(&self, deadline: Instant) -> Result<Export, ExportError> {
         self.linearizable(deadline).await?;
-        let (meta, source) = Source::take(self.state_disk(), self.id()).await.map_err(ExportError::Disk)?;
+        let (meta, source) = Source::take(self.core.state.clone(), self.id()).await.map_err(ExportError::Disk)?;
         let last = meta.last_log_id.ok_or(ExportError::NotFormed)?;
         Ok(Export {
             group: self.id(),

@@ -30,7 +30,6 @@ pub(crate) use self::core::{Core, Raft, Running};
 #[cfg(feature = "simulation")]
 pub(crate) use self::core::{confirm_leader, outcome, quorum_contact};
 use crate::machine::GroupId;
-use crate::state::disk::StateDisk;
 pub use crate::state::reader::StateReader;
 pub use crate::types::MAX_COMMAND;
 use crate::types::{Command, GatewayTypes, TypeConfig, Waiter};
@@ -153,7 +152,7 @@ impl Future for Pending {
 /// A handle of one group; it stays valid when the group dies and is rebuilt.
 #[derive(Clone)]
 pub struct Group {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
 }
 
 impl Group {
@@ -377,10 +376,6 @@ impl Group {
 
     pub fn reader(&self) -> StateReader {
         StateReader::new(self.core.state.clone(), self.id())
-    }
-
-    pub(crate) fn state_disk(&self) -> Arc<StateDisk> {
-        self.core.state.clone()
     }
 
     /// The applied index and a hash of all keys and values at that index, both of one moment.

@@ -132,7 +132,7 @@ impl Life {
             pace: self.shared.pace.clone(),
             copies: self.core.copies.clone(),
         };
-        let store = LogStore::new(log.clone(), self.shared.writer.clone());
+        let store = LogStore { log: log.clone(), writer: self.shared.writer.clone() };
         let config = Arc::new(config(&self.shared.timing, &self.shared.limits, format!("group {id}")));
         let begun = applier.begun.clone();
         let raft = Raft::new(self.core.node, config, network, store, applier).await.map_err(|error| text(&error))?;

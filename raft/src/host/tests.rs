@@ -514,7 +514,7 @@ async fn replicas_with_another_state_are_found_also_while_commands_come() {
     let deadline = soon();
     for (busy, damaged) in [(false, false), (true, false), (true, true), (false, true)] {
         if damaged {
-            let disk = cluster.group(victim).state_disk();
+            let disk = cluster.group(victim).core.state.clone();
             let mut batch = rocksdb::WriteBatch::default();
             batch.put_cf(disk.state(), crate::state::disk::state_key(GROUP, b"key/a"), b"2");
             disk.write(GROUP, batch).unwrap();

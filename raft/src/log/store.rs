@@ -268,14 +268,8 @@ impl GroupLog {
 /// The log store of one group. Clones share the log; openraft takes one for itself and one for each reader.
 #[derive(Clone)]
 pub(crate) struct LogStore {
-    log: Arc<GroupLog>,
-    writer: Writer,
-}
-
-impl LogStore {
-    pub(crate) fn new(log: Arc<GroupLog>, writer: Writer) -> Self {
-        Self { log, writer }
-    }
+    pub(crate) log: Arc<GroupLog>,
+    pub(crate) writer: Writer,
 }
 
 fn bounds(range: &impl RangeBounds<u64>) -> (u64, u64) {

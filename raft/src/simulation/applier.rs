@@ -74,7 +74,7 @@ impl Applier {
         if self.disk.flushes_state() {
             slot.sync();
         }
-        self.observer.applied(self.life, self.group, position, slot.now.state.hash());
+        self.observer.applied(self.life, self.group, position, slot.now.state.hash);
         Ok(Reply(reply))
     }
 }
@@ -114,7 +114,7 @@ impl RaftStateMachine<SimulatedTypes> for Applier {
         guarded(self.group, || machine.restore(&slot.now.state))?;
         let position = slot.now.position();
         machine.flushed(position);
-        self.observer.installed(self.life, self.group, position, slot.now.state.hash());
+        self.observer.installed(self.life, self.group, position, slot.now.state.hash);
         Ok(())
     }
 

@@ -28,16 +28,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// A handle of one group in one life of its node.
 #[derive(Clone)]
 pub struct SimulatedGroup {
-    shared: Arc<Shared>,
-    life: Life,
-    id: GroupId,
+    pub(super) shared: Arc<Shared>,
+    pub(super) life: Life,
+    pub(super) id: GroupId,
 }
 
 impl SimulatedGroup {
-    pub(super) fn new(shared: Arc<Shared>, life: Life, id: GroupId) -> Self {
-        Self { shared, life, id }
-    }
-
     fn raft(&self) -> Option<Raft> {
         self.shared.raft(self.life, self.id)
     }
@@ -226,6 +222,6 @@ impl SimulatedGroup {
     pub fn state_hash(&self) -> Option<(u64, u64)> {
         let slot = self.shared.slot(self.life, self.id)?;
         let slot = slot.lock();
-        Some((slot.now.position().index, slot.now.state.hash()))
+        Some((slot.now.position().index, slot.now.state.hash))
     }
 }

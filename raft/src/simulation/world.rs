@@ -303,6 +303,6 @@ impl World {
 
     /// A group on a node. The handle stays valid when the group is built again, and fails when the node's life ends.
     pub fn group(&self, life: Life, group: GroupId) -> SimulatedGroup {
-        SimulatedGroup::new(self.shared.clone(), life, group)
+        SimulatedGroup { shared: self.shared.clone(), life, id: group }
     }
 }

@@ -184,7 +184,7 @@ impl Applier {
     fn write(&mut self, answers: &mut Answers) -> io::Result<()> {
         let Some(last) = self.last else { return Ok(()) };
         // Beside its bytes each row takes some for its lengths; a batch that grows is copied each time.
-        let mut batch = WriteBatch::with_capacity_bytes(self.overlay.bytes() * 5 / 4 + 64);
+        let mut batch = WriteBatch::with_capacity_bytes(self.overlay.bytes * 5 / 4 + 64);
         self.overlay.drain_into(&self.disk, &mut batch);
         self.disk.put_applied(&mut batch, self.group, &last, self.log.durable());
         if std::mem::take(&mut self.membership_moved) {
@@ -274,7 +274,7 @@ impl RaftStateMachine<TypeConfig> for Applier {
                 self.keep_for(entry.log_id.index).await?;
                 continue;
             }
-            let is_full = batch.entries >= BATCH_ENTRIES || self.overlay.bytes() >= BATCH_BYTES;
+            let is_full = batch.entries >= BATCH_ENTRIES || self.overlay.bytes >= BATCH_BYTES;
             if is_full || batch.started.elapsed() >= BATCH_TIME {
                 self.commit(&mut batch)?;
                 // Votes and heartbeats of all groups share their threads with this, and a node that comes back may have seconds to apply.

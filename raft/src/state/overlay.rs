@@ -17,7 +17,8 @@ pub(crate) struct Overlay {
     base: StateReader,
     /// Keys stand behind their group, as they are written; `None` is a deletion.
     changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-    bytes: usize,
+    /// Bytes of keys and values that the batch holds, as a bound for its size.
+    pub(super) bytes: usize,
     /// What is written, never what the batch has changed. Never contended: a read remembers, too.
     recent: Mutex<Recent>,
 }
@@ -30,11 +31,6 @@ impl Overlay {
     /// One that remembers two generations of so many bytes.
     fn remembering(base: StateReader, generation: usize) -> Self {
         Self { base, changes: BTreeMap::new(), bytes: 0, recent: Mutex::new(Recent::new(generation)) }
-    }
-
-    /// Bytes of keys and values that the batch holds, as a bound for its size.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
     }
 
     /// Moves the changes into a write batch and is empty again. The batch is written before anything is read again; where that
