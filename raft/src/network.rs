@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use futures::Stream;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -147,10 +147,7 @@ pub(crate) struct Network {
 
 /// A group in front of a body.
 pub(crate) fn addressed(group: GroupId, body: &[u8]) -> Bytes {
-    let mut out = BytesMut::with_capacity(2 + body.len());
-    out.put_u16(group);
-    out.put_slice(body);
-    out.freeze()
+    [&group.to_be_bytes()[..], body].concat().into()
 }
 
 impl Network {
@@ -235,11 +232,8 @@ impl Network {
         while let Some(chunk) = chunks.recv().await {
             let chunk = chunk.map_err(|error| StreamingError::Network(NetworkError::new(&error)))?;
             tokio::time::sleep_until(self.factory.pace.turn(chunk.len(), Instant::now()).into()).await;
-            let mut body = BytesMut::with_capacity(10 + chunk.len());
-            body.put_u16(self.factory.group);
-            body.put_u64(number);
-            body.put_slice(&chunk);
-            call(service::SNAPSHOT_CHUNK, body.freeze(), CHUNK_TIMEOUT).await?;
+            let body = [&self.factory.group.to_be_bytes()[..], &number.to_be_bytes(), &chunk[..]].concat();
+            call(service::SNAPSHOT_CHUNK, body.into(), CHUNK_TIMEOUT).await?;
             copying.sent(chunk.len());
             number += 1;
         }

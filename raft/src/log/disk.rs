@@ -13,7 +13,7 @@ use super::mark::Mark;
 use crate::codec::{self, invalid_data};
 use crate::database::{self, within};
 use crate::fatal::Fatal;
-use crate::machine::GroupId;
+use crate::machine::{GroupId, just_after};
 use crate::types::{Entry, LogId, Vote};
 
 const LOG: &str = "log";
@@ -39,9 +39,7 @@ pub(crate) fn log_key(group: GroupId, index: u64) -> [u8; 10] {
 
 /// The first key behind all indexes of a group.
 pub(crate) fn log_end(group: GroupId) -> Vec<u8> {
-    let mut key = log_key(group, u64::MAX).to_vec();
-    key.push(0);
-    key
+    just_after(&log_key(group, u64::MAX))
 }
 
 pub(crate) fn meta_key(group: GroupId, what: Meta) -> [u8; 3] {

@@ -60,10 +60,7 @@ fn meta_key(group: GroupId, what: Meta) -> [u8; 3] {
 
 /// A machine's key behind its group.
 pub(crate) fn state_key(group: GroupId, key: &[u8]) -> Vec<u8> {
-    let mut full = Vec::with_capacity(2 + key.len());
-    full.extend_from_slice(&group.to_be_bytes());
-    full.extend_from_slice(key);
-    full
+    [&group.to_be_bytes()[..], key].concat()
 }
 
 /// Keys of up to so many bytes are put behind their group without asking for memory; nearly all are shorter.

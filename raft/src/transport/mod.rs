@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use model::format::Format;
 use model::id::NodeId;
@@ -142,16 +142,13 @@ impl PeerError {
 
     /// As the body of a refusal.
     fn encode(&self) -> Bytes {
-        let (code, text) = match self {
+        let (code, text): (u8, &str) = match self {
             Self::Refused(text) => (0, text.as_str()),
             Self::Busy => (1, ""),
             Self::Unreachable(text) => (2, text.as_str()),
             Self::TimedOut => (3, ""),
         };
-        let mut out = BytesMut::with_capacity(1 + text.len());
-        out.put_u8(code);
-        out.put_slice(text.as_bytes());
-        out.freeze()
+        [&[code][..], text.as_bytes()].concat().into()
     }
 
     fn decode(body: &[u8]) -> Self {

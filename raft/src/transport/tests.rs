@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::BytesMut;
+
 use super::admission::Admission;
 use super::*;
 use crate::testing::{Authority, peers_config};
