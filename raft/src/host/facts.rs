@@ -98,10 +98,7 @@ impl Host {
     pub async fn facts(&self) -> HostFacts {
         let groups = self.group_facts();
         let logged = Instant::now().checked_sub(LATELY).and_then(|since| self.inner.shared.writer.syncs.after(since));
-        let syncs = match logged {
-            Some(figures) => Some(figures),
-            None => self.try_syncs().await,
-        };
+        let syncs = if logged.is_some() { logged } else { self.try_syncs().await };
         HostFacts { groups, syncs, disk: self.disk().await, panics: supervise::panics() }
     }
 

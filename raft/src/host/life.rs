@@ -49,17 +49,9 @@ impl Life {
     pub(super) fn run(self, started: oneshot::Sender<Result<(), String>>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let group = self.core.id;
-            match self.build().await {
-                Ok(running) => {
-                    self.core.set_running(Some(running));
-                    // Whoever opened the group may be gone; it runs all the same.
-                    let _ = started.send(Ok(()));
-                }
-                Err(reason) => {
-                    let _ = started.send(Err(reason));
-                    return;
-                }
-            }
+            let built = self.build().await.map(|running| self.core.set_running(Some(running)));
+            // Whoever opened the group may be gone; one that was built runs all the same.
+            let _ = started.send(built);
             let mut progress = Progress::default();
             loop {
                 let Some(running) = self.core.running() else { return };

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::{Buf, BufMut, Bytes};
+use bytes::{Buf, Bytes};
 use model::id::NodeId;
 use rocksdb::{
     ColumnFamily, DB, DBRawIterator, FlushOptions, Options, Range, ReadOptions, ReadTier, Snapshot, WriteBatch,
@@ -287,12 +287,8 @@ impl StateDisk {
 
     /// Adds the position to the batch that reaches it.
     pub(crate) fn put_applied(&self, batch: &mut WriteBatch, group: GroupId, last: &LogId, durable: u64) {
-        let mut value = [0; 24];
-        let mut out = value.as_mut_slice();
-        out.put_u64(term_of(last));
-        out.put_u64(last.index);
-        out.put_u64(durable.min(last.index));
-        batch.put_cf(self.meta(), meta_key(group, Meta::Applied), value);
+        let value = [term_of(last), last.index, durable.min(last.index)].map(u64::to_be_bytes);
+        batch.put_cf(self.meta(), meta_key(group, Meta::Applied), value.as_flattened());
     }
 
     pub(crate) fn put_membership(&self, batch: &mut WriteBatch, group: GroupId, membership: &Membership) {

@@ -258,10 +258,8 @@ pub(crate) fn install(disk: &StateDisk, group: GroupId, meta: &SnapshotMeta, mut
 }
 
 fn all_there(files: &[PathBuf]) -> io::Result<()> {
-    match files.iter().find(|file| !file.exists()) {
-        Some(missing) => Err(io::Error::new(io::ErrorKind::NotFound, format!("{} is gone", missing.display()))),
-        None => Ok(()),
-    }
+    let Some(missing) = files.iter().find(|file| !file.exists()) else { return Ok(()) };
+    Err(io::Error::new(io::ErrorKind::NotFound, format!("{} is gone", missing.display())))
 }
 
 /// Brings an install to its end, from whatever point it had reached: what was done before is done again.
@@ -310,10 +308,8 @@ fn remove_folder(folder: &Path) -> io::Result<()> {
 
 /// When a group starts: finishes an install that had passed the point of no return. Blocks on disk.
 pub(crate) fn recover(disk: &StateDisk, group: GroupId) -> io::Result<()> {
-    match disk.installing(group)? {
-        Some(marker) => finish(disk, group, &codec::decode(marker)?),
-        None => Ok(()),
-    }
+    let Some(marker) = disk.installing(group)? else { return Ok(()) };
+    finish(disk, group, &codec::decode(marker)?)
 }
 
 /// When the host starts, and nothing can be arriving yet: removes what had not passed that point. Blocks on disk.
