@@ -196,10 +196,8 @@ impl Network {
         };
         let this = self.clone();
         async move {
-            let answer = match answer {
-                Ok(answer) => tokio::time::timeout(timeout, answer).await.unwrap_or(Err(PeerError::TimedOut)),
-                Err(error) => Err(error),
-            };
+            let answer = tokio::time::timeout(timeout, async move { answer?.await }).await;
+            let answer = answer.unwrap_or(Err(PeerError::TimedOut));
             let answer = answer.map_err(|error| this.error(error, RPCTypes::AppendEntries, timeout))?;
             if answer.first() == Some(&status::NO_ROOM) {
                 this.factory.contacts.refused(term, this.target, sent);

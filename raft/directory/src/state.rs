@@ -15,6 +15,7 @@ mod users;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use model::customer::{MOST_CHANNELS, Quota};
@@ -168,11 +169,8 @@ impl DirectoryState {
     /// A customer's live channels, newest first, beginning after `after`.
     pub fn channels_of(&self, customer: CustomerId, after: Option<Newest>, limit: usize) -> Vec<Arc<ChannelRecord>> {
         let Some(channels) = self.live_channels_of.get(&customer) else { return Vec::new() };
-        let newest_first: Box<dyn Iterator<Item = &Newest>> = match after {
-            Some(after) => Box::new(channels.range(..after).rev()),
-            None => Box::new(channels.iter().rev()),
-        };
-        newest_first.take(limit).filter_map(|(_, id)| self.channels.get(id).cloned()).collect()
+        let older: (Bound<Newest>, Bound<Newest>) = (Bound::Unbounded, after.map_or(Bound::Unbounded, Bound::Excluded));
+        channels.range(older).rev().take(limit).filter_map(|(_, id)| self.channels.get(id).cloned()).collect()
     }
 
     pub fn channel_count(&self, customer: CustomerId) -> usize {

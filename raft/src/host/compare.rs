@@ -79,11 +79,7 @@ impl Comparisons {
 
     fn note(&self, group: GroupId, found: BTreeSet<NodeId>) {
         let mut differing = self.differing.lock();
-        if found.is_empty() {
-            differing.remove(&group);
-        } else {
-            differing.insert(group, found);
-        }
+        differing.insert(group, found);
         telemetry::replicas_differ(differing.values().map(BTreeSet::len).sum());
     }
 }

@@ -59,10 +59,7 @@ pub(crate) enum Write {
 
 impl Write {
     fn bytes(&self) -> usize {
-        match self {
-            Self::Append { entries, .. } => entries.bytes.len(),
-            _ => 64,
-        }
+        if matches!(self, Self::Append { .. }) { self.entry_bytes() } else { 64 }
     }
 
     fn entry_bytes(&self) -> usize {
