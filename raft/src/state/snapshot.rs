@@ -297,7 +297,10 @@ fn second_name(file: &Path) -> io::Result<PathBuf> {
     name.push(".given");
     let name = PathBuf::from(name);
     // Of an install that did not come to its end.
-    unless_missing(fs::remove_file(&name))?;
+    match fs::remove_file(&name) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     fs::hard_link(file, &name)?;
     Ok(name)
 }
