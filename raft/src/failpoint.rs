@@ -37,6 +37,10 @@ macro_rules! names {
                 let lines: &[&str] = match self { $(Self::$variant => &[$($does,)+],)+ };
                 lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
             }
+
+            fn each() -> impl Iterator<Item = (&'static str, String)> {
+                Self::ALL.iter().map(|each| (each.name(), each.about()))
+            }
         }
     };
 }
@@ -221,12 +225,7 @@ pub struct Listed {
 }
 
 fn names() -> impl Iterator<Item = (&'static str, String)> {
-    let points = Point::ALL.iter().map(|point| (point.name(), point.about()));
-    let of_driver = DriverPoint::ALL.iter().map(|point| (point.name(), point.about()));
-    let wires = Wire::ALL.iter().map(|wire| (wire.name(), wire.about()));
-    let bugs = Bug::ALL.iter().map(|bug| (bug.name(), bug.about()));
-    let due = Due::ALL.iter().map(|due| (due.name(), due.about()));
-    points.chain(of_driver).chain(wires).chain(bugs).chain(due)
+    Point::each().chain(DriverPoint::each()).chain(Wire::each()).chain(Bug::each()).chain(Due::each())
 }
 
 fn known(name: &str) -> Result<&'static str, ArmError> {

@@ -47,7 +47,7 @@ impl StartError {
 
 /// An open data folder; the lock goes with it.
 pub(crate) struct StoreFolder {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     _lock: File,
 }
 
@@ -88,10 +88,6 @@ impl StoreFolder {
         Ok(Self { path: path.to_owned(), _lock: file })
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Logs and votes.
     pub(crate) fn logs(&self) -> PathBuf {
         self.path.join("raft")
@@ -110,6 +106,14 @@ impl StoreFolder {
     /// Snapshots on their way in.
     pub(crate) fn installs(&self) -> PathBuf {
         self.path.join("install")
+    }
+}
+
+/// What was asked of a file or folder; nothing where there is none.
+pub(crate) fn unless_missing<T: Default>(result: std::io::Result<T>) -> std::io::Result<T> {
+    match result {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(T::default()),
+        result => result,
     }
 }
 

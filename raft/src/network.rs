@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use futures::Stream;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -147,10 +147,7 @@ pub(crate) struct Network {
 
 /// A group in front of a body.
 pub(crate) fn addressed(group: GroupId, body: &[u8]) -> Bytes {
-    let mut out = BytesMut::with_capacity(2 + body.len());
-    out.put_u16(group);
-    out.put_slice(body);
-    out.freeze()
+    [&group.to_be_bytes()[..], body].concat().into()
 }
 
 impl Network {
@@ -199,10 +196,8 @@ impl Network {
         };
         let this = self.clone();
         async move {
-            let answer = match answer {
-                Ok(answer) => tokio::time::timeout(timeout, answer).await.unwrap_or(Err(PeerError::TimedOut)),
-                Err(error) => Err(error),
-            };
+            let answer = tokio::time::timeout(timeout, async move { answer?.await }).await;
+            let answer = answer.unwrap_or(Err(PeerError::TimedOut));
             let answer = answer.map_err(|error| this.error(error, RPCTypes::AppendEntries, timeout))?;
             if answer.first() == Some(&status::NO_ROOM) {
                 this.factory.contacts.refused(term, this.target, sent);
@@ -235,11 +230,8 @@ impl Network {
         while let Some(chunk) = chunks.recv().await {
             let chunk = chunk.map_err(|error| StreamingError::Network(NetworkError::new(&error)))?;
             tokio::time::sleep_until(self.factory.pace.turn(chunk.len(), Instant::now()).into()).await;
-            let mut body = BytesMut::with_capacity(10 + chunk.len());
-            body.put_u16(self.factory.group);
-            body.put_u64(number);
-            body.put_slice(&chunk);
-            call(service::SNAPSHOT_CHUNK, body.freeze(), CHUNK_TIMEOUT).await?;
+            let body = [&self.factory.group.to_be_bytes()[..], &number.to_be_bytes(), &chunk[..]].concat();
+            call(service::SNAPSHOT_CHUNK, body.into(), CHUNK_TIMEOUT).await?;
             copying.sent(chunk.len());
             number += 1;
         }
@@ -262,15 +254,18 @@ fn damaged(error: codec::CodecError) -> RPCError<TypeConfig> {
 
 /// Takes the status off an answer.
 fn accepted(mut answer: Bytes) -> Rpc<Bytes> {
-    if !answer.has_remaining() {
-        return Err(RPCError::Network(NetworkError::from_string("an empty answer")));
+    match answer.try_get_u8() {
+        Ok(status::OK) => Ok(answer),
+        Ok(status::NO_GROUP) => Err(unreachable("the group does not run there")),
+        Ok(status::NO_ROOM) => Err(unreachable("there is no room there")),
+        Ok(_) => Err(RPCError::Network(NetworkError::from_string("the peer could not read the request"))),
+        Err(_) => Err(RPCError::Network(NetworkError::from_string("an empty answer"))),
     }
-    match answer.get_u8() {
-        status::OK => Ok(answer),
-        status::NO_GROUP => Err(unreachable("the group does not run there")),
-        status::NO_ROOM => Err(unreachable("there is no room there")),
-        _ => Err(RPCError::Network(NetworkError::from_string("the peer could not read the request"))),
-    }
+}
+
+/// What an answer brings; `None` where the peer refused, or cannot be understood.
+pub(crate) fn answered<A: DeserializeOwned>(answer: Bytes) -> Option<A> {
+    codec::decode(accepted(answer).ok()?).ok()
 }
 
 impl RaftNetworkV2<TypeConfig> for Network {

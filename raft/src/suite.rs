@@ -64,8 +64,8 @@ impl StoreBuilder<TypeConfig, LogStore, Applier, Guard> for Builder {
         let limits = LogLimits { snapshot_every: 1, ..LogLimits::default() };
         let applier = applier.keeping_log(limits, Arc::default(), 0);
         // It sends what it gets: before openraft has begun, one is a position without content.
-        applier.begun().store(true, Ordering::Release);
-        Ok((Guard { thread: Some(thread), _folder: folder }, LogStore::new(log, writer), applier))
+        applier.begun.store(true, Ordering::Release);
+        Ok((Guard { thread: Some(thread), _folder: folder }, LogStore { log, writer }, applier))
     }
 }
 

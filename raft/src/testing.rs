@@ -46,7 +46,7 @@ pub(crate) fn peers_config(authority: &Authority, node: NodeId) -> PeersConfig {
         lookup: Arc::new(|_| None),
         admit: Arc::new(|_, _, _, _| Ok(())),
         threads: 2,
-        port: Port::new("peer", Admission::DEFAULT),
+        port: Port::new("peer", Admission::default()),
         election_min: Duration::from_millis(300),
     }
 }

@@ -6,15 +6,15 @@ use uuid::Uuid;
 
 use super::records::AuditEntry;
 
-const CLUSTER: u8 = b'0';
-const AUDIT: u8 = b'a';
+pub const CLUSTER: &[u8] = b"0";
+pub const AUTHORITY: &[u8] = b"1";
+/// The last change of the placement.
+pub const LAYOUT: &[u8] = b"2";
+
 const TICKET: u8 = b'h';
 const TICKET_OF: u8 = b'i';
 const TICKET_MESSAGE: u8 = b'j';
 const TICKET_BOOK: u8 = b'l';
-const TICKET_FORWARD: u8 = b'f';
-const AUTHORITY: u8 = b'1';
-const LAYOUT: u8 = b'2';
 const APPLIED: u8 = b'r';
 const APPLIED_ORDER: u8 = b'o';
 
@@ -22,6 +22,10 @@ const APPLIED_ORDER: u8 = b'o';
 #[derive(Clone, Copy)]
 pub struct Table(u8);
 
+/// Audit entries, of all customers.
+pub const AUDIT: Table = Table(b'a');
+/// Messages of tickets that the support is to hear of.
+pub const TICKET_FORWARDS: Table = Table(b'f');
 pub const NODES: Table = Table(b'n');
 pub const REMOVED_NODES: Table = Table(b'd');
 pub const JOIN_TOKENS: Table = Table(b'g');
@@ -36,26 +40,13 @@ pub const STREAMED_CUSTOMERS: Table = Table(b't');
 
 impl Table {
     /// The whole table, as a range.
-    pub fn range(self) -> ([u8; 1], [u8; 1]) {
-        ([self.0], [self.0 + 1])
+    pub fn range(self) -> (Vec<u8>, Vec<u8>) {
+        (vec![self.0], vec![self.0 + 1])
     }
 
     pub fn key(self, id: &[u8]) -> Vec<u8> {
         [&[self.0], id].concat()
     }
-}
-
-pub fn cluster() -> Vec<u8> {
-    vec![CLUSTER]
-}
-
-pub fn authority() -> Vec<u8> {
-    vec![AUTHORITY]
-}
-
-/// The last change of the placement.
-pub fn layout() -> Vec<u8> {
-    vec![LAYOUT]
 }
 
 pub fn node(id: NodeId) -> Vec<u8> {
@@ -69,13 +60,13 @@ pub fn placement(shard: ShardId) -> Vec<u8> {
 /// Audit entries sort by customer, then time. Those of no customer stand under the nil uuid.
 pub fn audit(customer: Option<CustomerId>, at: Timestamp, id: AuditId) -> Vec<u8> {
     let customer = customer.map_or(Uuid::nil(), |id| id.0);
-    [&[AUDIT][..], customer.as_bytes(), &at.0.to_be_bytes(), id.as_bytes()].concat()
+    [&[AUDIT.0][..], customer.as_bytes(), &at.0.to_be_bytes(), id.as_bytes()].concat()
 }
 
 /// The entries of a customer in `[since, until)`.
 pub fn audit_range(customer: Option<CustomerId>, since: Timestamp, until: Timestamp) -> (Vec<u8>, Vec<u8>) {
     let customer = customer.map_or(Uuid::nil(), |id| id.0);
-    let bound = |time: Timestamp| [&[AUDIT][..], customer.as_bytes(), &time.0.max(0).to_be_bytes()].concat();
+    let bound = |time: Timestamp| [&[AUDIT.0][..], customer.as_bytes(), &time.0.max(0).to_be_bytes()].concat();
     (bound(since), bound(until))
 }
 
@@ -86,17 +77,12 @@ pub fn audit_minute(entry: &AuditEntry) -> (Vec<u8>, Vec<u8>) {
     audit_range(entry.customer_id, begin, Timestamp(begin.0 + MINUTE_MILLIS))
 }
 
-/// All audit entries, of all customers.
-pub fn audit_table() -> (Vec<u8>, Vec<u8>) {
-    (vec![AUDIT], vec![AUDIT + 1])
-}
-
 /// Where the entries of the customer of an audit key that are older than `before` end, and where the next customer's
 /// begin, if there can be one. `None` for what is no audit key.
 pub fn audit_before(key: &[u8], before: Timestamp) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     let customer = Uuid::from_slice(key.get(1..17)?).ok()?;
-    let end = [&[AUDIT][..], customer.as_bytes(), &before.0.max(0).to_be_bytes()].concat();
-    let next = customer.as_u128().checked_add(1).map(|next| [&[AUDIT][..], &next.to_be_bytes()].concat());
+    let end = [&[AUDIT.0][..], customer.as_bytes(), &before.0.max(0).to_be_bytes()].concat();
+    let next = customer.as_u128().checked_add(1).map(|next| [&[AUDIT.0][..], &next.to_be_bytes()].concat());
     Some((end, next))
 }
 
@@ -150,11 +136,7 @@ pub fn ticket_book(customer: CustomerId) -> Vec<u8> {
 
 /// A message that the support is to hear of, by its time.
 pub fn ticket_forward(message: TicketMessageId, ticket: TicketId) -> Vec<u8> {
-    [&[TICKET_FORWARD], &message.as_bytes()[..], &ticket.as_bytes()[..]].concat()
-}
-
-pub fn ticket_forwards() -> (Vec<u8>, Vec<u8>) {
-    (vec![TICKET_FORWARD], vec![TICKET_FORWARD + 1])
+    [&[TICKET_FORWARDS.0], &message.as_bytes()[..], &ticket.as_bytes()[..]].concat()
 }
 
 /// What [`ticket_forward`] was made of.

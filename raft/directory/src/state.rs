@@ -15,6 +15,7 @@ mod users;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use model::customer::{MOST_CHANNELS, Quota};
@@ -118,7 +119,7 @@ impl DirectoryState {
     pub fn load_members(view: &dyn View) -> Self {
         let removed = records(view, keys::REMOVED_NODES);
         Self {
-            cluster: view.get(&keys::cluster()).map(|bytes| Arc::new(decode(&bytes))),
+            cluster: view.get(keys::CLUSTER).map(|bytes| Arc::new(decode(&bytes))),
             nodes: records(view, keys::NODES).map(|node: NodeRecord| (node.id, Arc::new(node))).collect(),
             removed: removed.map(|node: RemovedNode| (node.id, Arc::new(node))).collect(),
             live_channels_in: vec![BTreeSet::new(); usize::from(SLOT_COUNT)],
@@ -129,8 +130,8 @@ impl DirectoryState {
     /// Reads the whole state from disk, as after a start or an installed snapshot.
     pub fn load(view: &dyn View) -> Self {
         let mut state = Self::load_members(view);
-        state.authority = view.get(&keys::authority()).map(|bytes| Arc::new(decode(&bytes)));
-        state.layout = view.get(&keys::layout()).map(|bytes| Arc::new(decode(&bytes)));
+        state.authority = view.get(keys::AUTHORITY).map(|bytes| Arc::new(decode(&bytes)));
+        state.layout = view.get(keys::LAYOUT).map(|bytes| Arc::new(decode(&bytes)));
         let (tokens, placement) = (records(view, keys::JOIN_TOKENS), records(view, keys::PLACEMENTS));
         state.tokens = tokens.map(|token: JoinToken| (token.hash, Arc::new(token))).collect();
         state.placement = placement.map(|place: PlacementRecord| (place.shard, Arc::new(place))).collect();
@@ -168,11 +169,8 @@ impl DirectoryState {
     /// A customer's live channels, newest first, beginning after `after`.
     pub fn channels_of(&self, customer: CustomerId, after: Option<Newest>, limit: usize) -> Vec<Arc<ChannelRecord>> {
         let Some(channels) = self.live_channels_of.get(&customer) else { return Vec::new() };
-        let newest_first: Box<dyn Iterator<Item = &Newest>> = match after {
-            Some(after) => Box::new(channels.range(..after).rev()),
-            None => Box::new(channels.iter().rev()),
-        };
-        newest_first.take(limit).filter_map(|(_, id)| self.channels.get(id).cloned()).collect()
+        let older: (Bound<Newest>, Bound<Newest>) = (Bound::Unbounded, after.map_or(Bound::Unbounded, Bound::Excluded));
+        channels.range(older).rev().take(limit).filter_map(|(_, id)| self.channels.get(id).cloned()).collect()
     }
 
     pub fn channel_count(&self, customer: CustomerId) -> usize {
@@ -609,6 +607,5 @@ fn remove_id<K: Eq + Hash, T: Ord>(index: &mut HashMap<K, BTreeSet<T>>, key: K, 
 
 /// All records of a table.
 fn records<T: DeserializeOwned>(view: &dyn View, table: Table) -> impl Iterator<Item = T> {
-    let (from, to) = table.range();
-    view.scan(&from, &to, usize::MAX).into_iter().map(|(_, value)| decode(&value))
+    view.scan_range(table.range(), usize::MAX).into_iter().map(|(_, value)| decode(&value))
 }

@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::keys;
-use machine::View;
 use machine::record::decode;
+use machine::{View, scan_in_order};
 
 /// Rows that are read from disk at a time.
 const CHUNK: usize = 128;
@@ -102,18 +102,11 @@ pub fn list(
     after: Option<TicketId>,
     limit: usize,
 ) -> Vec<TicketRecord> {
-    let (from, mut to) = match customer {
+    let range = match customer {
         Some(customer) => keys::tickets_of(customer, after),
         None => keys::tickets(after),
     };
-    let mut found = Vec::new();
-    while found.len() < limit {
-        let rows = view.scan_back(&from, &to, CHUNK);
-        let Some((last, _)) = rows.last() else { break };
-        to.clone_from(last);
-        let tickets = rows.iter().filter_map(|(key, _)| find(view, keys::ticket_at_end(key)?));
-        let wanted = tickets.filter(|ticket| status.is_none_or(|status| ticket.status == status));
-        found.extend(wanted.take(limit - found.len()));
-    }
-    found
+    let rows = scan_in_order(view, range, CHUNK, false);
+    let tickets = rows.filter_map(|(key, _)| find(view, keys::ticket_at_end(&key)?));
+    tickets.filter(|ticket| status.is_none_or(|status| ticket.status == status)).take(limit).collect()
 }

@@ -3,11 +3,11 @@
 use std::io;
 use std::time::Instant;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use thiserror::Error;
 use tokio::sync::mpsc;
 
-use super::{END, HEAD_BYTES, LENGTHS_BYTES, MAGIC};
+use super::{END, LENGTHS_BYTES, MAGIC};
 use crate::group::{Group, ReadError};
 use crate::machine::{GroupId, Position};
 use crate::state::disk::{Fnv, state_key};
@@ -44,7 +44,7 @@ impl Group {
     /// [`ExportError`]; another replica may succeed.
     pub async fn export(&self, deadline: Instant) -> Result<Export, ExportError> {
         self.linearizable(deadline).await?;
-        let (meta, source) = Source::take(self.state_disk(), self.id()).await.map_err(ExportError::Disk)?;
+        let (meta, source) = Source::take(self.core.state.clone(), self.id()).await.map_err(ExportError::Disk)?;
         let last = meta.last_log_id.ok_or(ExportError::NotFormed)?;
         Ok(Export {
             group: self.id(),
@@ -72,21 +72,13 @@ impl Export {
     }
 
     fn head(&self) -> Bytes {
-        let mut head = BytesMut::with_capacity(HEAD_BYTES);
-        head.put_slice(MAGIC);
-        head.put_u16(self.group);
-        head.put_u64(self.at.term);
-        head.put_u64(self.at.index);
-        head.freeze()
+        let Position { term, index } = self.at;
+        [&MAGIC[..], &self.group.to_be_bytes(), &term.to_be_bytes(), &index.to_be_bytes()].concat().into()
     }
 
     fn tail(&self) -> Bytes {
-        let mut tail = BytesMut::with_capacity(LENGTHS_BYTES + 16);
-        tail.put_u32(END);
-        tail.put_u32(END);
-        tail.put_u64(self.pairs);
-        tail.put_u64(self.hash.finish());
-        tail.freeze()
+        let end = END.to_be_bytes();
+        [&end[..], &end, &self.pairs.to_be_bytes(), &self.hash.finish().to_be_bytes()].concat().into()
     }
 
     /// Adds the pairs of a chunk, which holds whole ones, to the count and the hash.

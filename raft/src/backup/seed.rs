@@ -50,11 +50,8 @@ struct Tally {
 
 impl Tally {
     fn add(&mut self, key: &[u8], value: &[u8]) {
-        let mut hash = Fnv::default();
-        hash.add(key);
-        hash.add(value);
         self.pairs += 1;
-        self.sum = self.sum.wrapping_add(hash.finish());
+        self.sum = self.sum.wrapping_add(Fnv::of_pair(key, value));
     }
 }
 

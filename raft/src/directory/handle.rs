@@ -78,7 +78,7 @@ pub enum UpdateError {
 
 /// The handle. Reads come from memory; see the module for what that means for their age.
 pub struct Directory {
-    node: NodeId,
+    pub(super) node: NodeId,
     group: Group,
     peers: Arc<Peers>,
     copy: LocalCopy,
@@ -101,10 +101,6 @@ impl Directory {
             peers.serve(DIRECTORY_SERVICE, directory.clone());
             Ok(directory)
         })
-    }
-
-    pub(super) fn node(&self) -> NodeId {
-        self.node
     }
 
     pub fn group(&self) -> &Group {
@@ -213,8 +209,7 @@ impl Directory {
             if needed > has {
                 return Err(UpdateError::Format { needed, has });
             }
-            let proposal = Proposal::new(command, Timestamp::now(), audit);
-            let proposal = Bytes::from(encode_message(&proposal));
+            let proposal = encode_message(&Proposal::new(command, Timestamp::now(), audit));
             if proposal.len() > MAX_COMMAND {
                 return Err(UpdateError::TooLarge { bytes: proposal.len() });
             }
@@ -273,7 +268,7 @@ impl Directory {
     }
 
     async fn ask(&self, node: NodeId, class: Class, request: &Request, deadline: Instant) -> Option<Answer> {
-        let body = Bytes::from(encode_message(request));
+        let body = encode_message(request);
         let answer = self.peers.call(node, class, DIRECTORY_SERVICE, body, deadline).await.ok()?;
         decode_message(&answer)
     }
@@ -289,14 +284,12 @@ impl Directory {
             };
             return Answer::Outcome(Box::new(Outcome { index: self.group.applied(), result: Err(rejection) }));
         }
-        let outcome = match self.group.propose(proposal, deadline).await {
-            Ok(reply) => match decode_message::<Outcome>(&reply) {
-                Some(outcome) => outcome,
-                None => return Answer::Unknown,
-            },
+        let reply = match self.group.propose(proposal, deadline).await {
+            Ok(reply) => reply,
             Err(ProposeError::NotLeader { .. }) => return Answer::NotLeader,
             Err(_) => return Answer::Unknown,
         };
+        let Some(outcome) = decode_message::<Outcome>(&reply) else { return Answer::Unknown };
         // A refusal says something, too: who is told that a key is revoked already may rely on that everywhere.
         self.wait_for_others(outcome.index).await;
         Answer::Outcome(Box::new(outcome))
@@ -354,15 +347,13 @@ impl Directory {
                 // Noted before the index is read: an update that commits meanwhile must reckon with this answer.
                 self.others_as_leader().answered(from);
                 // As the leader or not at all: another leader would not reckon with an answer that this node gave for it.
-                match self.group.leader_read_index(Instant::now() + budget).await {
-                    Ok(index) => Answer::ReadIndex(index),
-                    Err(_) => Answer::NotLeader,
-                }
+                let index = self.group.leader_read_index(Instant::now() + budget).await;
+                index.map_or(Answer::NotLeader, Answer::ReadIndex)
             }
-            Request::Applied { index, budget } => match self.group.wait_applied(index, Instant::now() + budget).await {
-                Ok(()) => Answer::Applied,
-                Err(_) => Answer::NotApplied,
-            },
+            Request::Applied { index, budget } => {
+                let applied = self.group.wait_applied(index, Instant::now() + budget).await;
+                applied.map_or(Answer::NotApplied, |()| Answer::Applied)
+            }
         }
     }
 }
@@ -374,12 +365,12 @@ impl Handler for Directory {
             Some(request) => self.answer(from, request).await,
             None => Answer::NotLeader,
         };
-        Bytes::from(encode_message(&answer))
+        encode_message(&answer)
     }
 }
 
-fn encode_message<T: Serialize>(message: &T) -> Vec<u8> {
-    msgpack::to_vec_named(message).expect("a message of plain fields is always written")
+fn encode_message<T: Serialize>(message: &T) -> Bytes {
+    msgpack::to_vec_named(message).expect("a message of plain fields is always written").into()
 }
 
 fn decode_message<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {

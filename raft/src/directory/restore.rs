@@ -35,10 +35,10 @@ impl NewCluster {
         let is_of = |table: keys::Table| key.starts_with(&table.range().0);
         let of_old_nodes = [keys::NODES, keys::REMOVED_NODES, keys::JOIN_TOKENS];
         // The new node brings an authority of its own: certificates of the old one are worth nothing here.
-        if key == keys::authority() || key == keys::layout() || of_old_nodes.into_iter().any(is_of) {
+        if key == keys::AUTHORITY || key == keys::LAYOUT || of_old_nodes.into_iter().any(is_of) {
             return Ok(None);
         }
-        if key == keys::cluster() {
+        if key == keys::CLUSTER {
             let taken: ClusterRecord = read(&value)?;
             // The states of shards were taken before, and may hold what has been sealed anew since.
             let data_keys = taken.data_keys.clone().map(DataKeyRotation::begun_again);
@@ -73,7 +73,7 @@ impl NewCluster {
 /// # Errors
 /// [`Foreign`] for a record that this release cannot read.
 pub fn cluster_record(key: &[u8], value: &[u8]) -> Result<Option<ClusterRecord>, Foreign> {
-    (key == keys::cluster()).then(|| read(value)).transpose()
+    (key == keys::CLUSTER).then(|| read(value)).transpose()
 }
 
 /// The master key that a customer's data key is sealed under, when the pair is its record.

@@ -74,7 +74,7 @@ impl Directory {
 
     /// Forgets some of what ended long ago. Says whether there may be more.
     async fn forget_step(self: &Arc<Self>) -> bool {
-        let before = before(Timestamp::now(), ENDED_AGE);
+        let before = Timestamp::now().minus(ENDED_AGE);
         let looking = self.clone();
         let looked = supervise::on_thread(move || ended_before(&looking.group().reader(), before, STEP)).await;
         let Ok((keys, channels)) = looked else { return false };
@@ -87,7 +87,7 @@ impl Directory {
 
     /// Forgets some of the ended keys of an account that has very many. Says whether there was one, and it went well.
     async fn forget_keys_step(&self) -> bool {
-        let before = before(Timestamp::now(), ENDED_LATELY);
+        let before = Timestamp::now().minus(ENDED_LATELY);
         let keys = self.read(|state| state.ended_beyond(MOST_ENDED_KEYS, before, STEP));
         !keys.is_empty() && self.forget(keys, Vec::new(), before).await
     }
@@ -113,7 +113,7 @@ impl Directory {
 
     /// Removes a part of a customer whose grace is over. Says whether there was one, and it went well.
     async fn purge_step(&self, grace: Duration) -> bool {
-        let end = before(Timestamp::now(), grace);
+        let end = Timestamp::now().minus(grace);
         let Some(id) = self.read(|state| state.deleted_before(end)) else { return false };
         let command = Command::PurgeCustomer { id, most: STEP };
         let reply = self.step(command, Some(id), "a deleted customer's data could not be removed yet").await;
@@ -126,7 +126,7 @@ impl Directory {
     /// One step. Says whether there is more to do.
     async fn trim_step(self: &Arc<Self>) -> bool {
         let now = Timestamp::now();
-        let (audit, sessions) = (before(now, AUDIT_AGE), before(now, SESSION_AGE));
+        let (audit, sessions) = (now.minus(AUDIT_AGE), now.minus(SESSION_AGE));
         // Most looks find nothing, and then nothing is proposed. The log lies on disk.
         let looking = self.clone();
         let anything = supervise::on_thread(move || looking.holds_older(audit, sessions)).await;
@@ -142,8 +142,4 @@ impl Directory {
         !keys_before(&self.group().reader(), audit, 1).is_empty()
             || self.read(|state| state.users.has_session_before(sessions))
     }
-}
-
-fn before(now: Timestamp, age: Duration) -> Timestamp {
-    Timestamp(now.0 - i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
 }

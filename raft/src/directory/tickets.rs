@@ -41,7 +41,7 @@ impl Directory {
     /// Messages that the support is to hear of, the oldest first. Reads from disk.
     pub fn forwards(&self, limit: usize) -> Vec<Forward> {
         let reader = self.group().reader();
-        let waiting = reader.scan_range(keys::ticket_forwards(), limit);
+        let waiting = reader.scan_range(keys::TICKET_FORWARDS.range(), limit);
         waiting
             .iter()
             .filter_map(|(key, _)| {

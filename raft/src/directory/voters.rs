@@ -65,7 +65,7 @@ impl Directory {
                 return Ok(());
             }
             tracing::info!(?voters, "the directory's voters change");
-            let own = self.node();
+            let own = self.node;
             if voters.contains(&own) {
                 return group.change_members(voters, true, deadline).await;
             }

@@ -22,13 +22,12 @@ use tokio_util::task::TaskTracker;
 use super::reads::Rounds;
 use super::reverted::Reverted;
 use super::{Leadership, Members, ProposeError, ReadError, leads};
-use crate::codec;
 use crate::contacts::Contacts;
 use crate::copies::Copies;
 use crate::fatal::Fatal;
 use crate::log::store::GroupLog;
 use crate::machine::{GroupId, Position};
-use crate::network::{addressed, service, status};
+use crate::network::{addressed, answered, service};
 use crate::state::applier::Applier;
 use crate::state::cut::Cut;
 use crate::state::disk::StateDisk;
@@ -216,7 +215,8 @@ impl Core {
     /// One round: a quorum confirms that this node leads.
     pub(super) async fn read_round(&self) -> Result<u64, ReadError> {
         let Some(raft) = self.raft() else { return Err(ReadError::Stopped) };
-        let _reading = Reading::begin(&self.reading);
+        self.reading.fetch_add(1, Ordering::Relaxed);
+        let _reading = Reading(&self.reading);
         // A heartbeat that waits for company now would hold up the one that this read needs.
         for voter in self.members().voters {
             self.peers.nudge(voter, Class::Control);
@@ -261,12 +261,7 @@ impl Core {
         let deadline = deadline.min(Instant::now() + self.round_timeout);
         let body = addressed(self.id, &[]);
         let answer = self.peers.call(leader, Class::Call, service::READ_INDEX, body, deadline).await;
-        match answer {
-            Ok(mut answer) if answer.first() == Some(&status::OK) => {
-                codec::decode(answer.split_off(1)).map_err(|_| ReadError::NoLeader)
-            }
-            _ => Err(ReadError::NoLeader),
-        }
+        answer.ok().and_then(answered).ok_or(ReadError::NoLeader)
     }
 }
 
@@ -279,15 +274,8 @@ pub(super) fn begin_heartbeat(raft: &Raft) -> bool {
     queued.is_some_and(|sent| sent.is_ok())
 }
 
-/// Counts a read for as long as it lives.
+/// A read that was counted, until it ends.
 struct Reading<'a>(&'a AtomicUsize);
-
-impl<'a> Reading<'a> {
-    fn begin(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {

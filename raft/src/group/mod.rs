@@ -16,12 +16,12 @@ use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use model::id::NodeId;
-use openraft::ServerState;
 use openraft::async_runtime::WatchReceiver;
 use openraft::error::{ClientWriteError, InitializeError, RaftError};
 use openraft::metrics::RaftServerMetrics;
 use openraft::raft::ClientWriteResult;
 use openraft::vote::RaftVote;
+use openraft::{RaftMetrics, ServerState};
 use thiserror::Error;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
@@ -30,7 +30,6 @@ pub(crate) use self::core::{Core, Raft, Running};
 #[cfg(feature = "simulation")]
 pub(crate) use self::core::{confirm_leader, outcome, quorum_contact};
 use crate::machine::GroupId;
-use crate::state::disk::StateDisk;
 pub use crate::state::reader::StateReader;
 pub use crate::types::MAX_COMMAND;
 use crate::types::{Command, GatewayTypes, TypeConfig, Waiter};
@@ -153,7 +152,7 @@ impl Future for Pending {
 /// A handle of one group; it stays valid when the group dies and is rebuilt.
 #[derive(Clone)]
 pub struct Group {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
 }
 
 impl Group {
@@ -167,14 +166,7 @@ impl Group {
 
     /// Gives a pristine group its first members; a group that has members already is left alone.
     pub fn initialize(&self, members: BTreeSet<NodeId>) -> Changing<'_> {
-        Box::pin(async move {
-            let raft = self.raft()?;
-            match raft.initialize(members).await {
-                Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
-                Err(RaftError::APIError(error)) => Err(ChangeError::Refused(error.to_string())),
-                Err(RaftError::Fatal(_)) => Err(ChangeError::Stopped),
-            }
-        })
+        Box::pin(async move { initialized(self.raft()?.initialize(members).await) })
     }
 
     /// Whether the group has never had members here: no log, no vote.
@@ -185,12 +177,6 @@ impl Group {
     /// Enqueues a command and returns at once. Commands stand in the log in the order of these calls.
     pub fn submit(&self, command: Bytes) -> Result<Pending, ProposeError> {
         self.enqueue(Command::new(command).map_err(|bytes| ProposeError::TooLarge { bytes })?)
-    }
-
-    /// A command of any size, as earlier releases took them.
-    #[cfg(test)]
-    pub(crate) fn submit_unbounded(&self, command: Bytes) -> Result<Pending, ProposeError> {
-        self.enqueue(Command::logged(command))
     }
 
     fn enqueue(&self, command: Command) -> Result<Pending, ProposeError> {
@@ -266,11 +252,9 @@ impl Group {
 
     pub async fn wait_applied(&self, index: u64, deadline: Instant) -> Result<(), ReadError> {
         let mut position = self.core.position.subscribe();
-        match tokio::time::timeout_at(deadline.into(), position.wait_for(|position| position.index >= index)).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) => Err(ReadError::Stopped),
-            Err(_) => Err(ReadError::TimedOut),
-        }
+        let reached = position.wait_for(|position| position.index >= index);
+        let reached = tokio::time::timeout_at(deadline.into(), reached).await.map_err(|_| ReadError::TimedOut)?;
+        reached.map(|_| ()).map_err(|_| ReadError::Stopped)
     }
 
     /// Returns when the local state shows everything that was answered before this call, on any node.
@@ -296,11 +280,7 @@ impl Group {
 
     /// On the leader: the last index that each other member is known to hold; `None` for one not heard of yet.
     pub fn replicated(&self) -> BTreeMap<NodeId, Option<u64>> {
-        let Some(raft) = self.core.raft() else { return BTreeMap::new() };
-        let metrics = raft.metrics();
-        let metrics = metrics.borrow_watched();
-        let replication = metrics.replication.iter().flatten();
-        replication.map(|(node, matched)| (*node, matched.as_ref().map(|id| id.index))).collect()
+        self.core.raft().map_or_else(BTreeMap::new, |raft| replicated(&raft.metrics().borrow_watched()))
     }
 
     /// The last index of the local log.
@@ -398,27 +378,14 @@ impl Group {
         StateReader::new(self.core.state.clone(), self.id())
     }
 
-    pub(crate) fn state_disk(&self) -> Arc<StateDisk> {
-        self.core.state.clone()
-    }
-
     /// The applied index and a hash of all keys and values at that index, both of one moment.
     pub fn state_hash(&self, deadline: Instant) -> BoxFuture<'_, Result<(u64, u64), ReadError>> {
         Box::pin(async move {
             let (disk, id) = (self.core.state.clone(), self.id());
             let hashing = self.core.runtime().spawn_blocking(move || disk.hash(id));
-            match tokio::time::timeout_at(deadline.into(), hashing).await {
-                Ok(Ok(Ok(hash))) => Ok(hash),
-                Ok(_) => Err(ReadError::Stopped),
-                Err(_) => Err(ReadError::TimedOut),
-            }
+            let hashed = tokio::time::timeout_at(deadline.into(), hashing).await.map_err(|_| ReadError::TimedOut)?;
+            hashed.ok().and_then(Result::ok).ok_or(ReadError::Stopped)
         })
-    }
-
-    /// The first index that the local log still holds.
-    #[cfg(test)]
-    pub(crate) fn first_index(&self) -> u64 {
-        self.core.running().map_or(0, |running| running.log.first())
     }
 
     fn raft(&self) -> Result<Raft, ChangeError> {
@@ -435,6 +402,23 @@ pub fn has_caught_up(index: u64, last: u64) -> bool {
 /// wait for a snapshot, and would stop its group for as long where a change leaves no majority without it.
 pub fn has_quorum(voters: &BTreeSet<NodeId>, caught_up: &BTreeSet<NodeId>) -> bool {
     voters.intersection(caught_up).count() > voters.len() / 2
+}
+
+/// [`Group::replicated`], as openraft's metrics have it.
+pub(crate) fn replicated<C: GatewayTypes>(metrics: &RaftMetrics<C>) -> BTreeMap<NodeId, Option<u64>> {
+    let replication = metrics.replication.iter().flatten();
+    replication.map(|(node, matched)| (*node, matched.as_ref().map(|id| id.index))).collect()
+}
+
+/// What openraft says of a group's first members. That it has members already is no error.
+pub(crate) fn initialized<C: GatewayTypes>(
+    result: Result<(), RaftError<C, InitializeError<C>>>,
+) -> Result<(), ChangeError> {
+    match result {
+        Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
+        Err(RaftError::APIError(error)) => Err(ChangeError::Refused(error.to_string())),
+        Err(RaftError::Fatal(_)) => Err(ChangeError::Stopped),
+    }
 }
 
 /// What openraft, or the time that it was given, says of a change of members.
@@ -455,6 +439,18 @@ pub(crate) fn changed<C: GatewayTypes, T, E>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Group {
+        /// A command of any size, as earlier releases took them.
+        pub(crate) fn submit_unbounded(&self, command: Bytes) -> Result<Pending, ProposeError> {
+            self.enqueue(Command::logged(command))
+        }
+
+        /// The first index that the local log still holds.
+        pub(crate) fn first_index(&self) -> u64 {
+            self.core.running().map_or(0, |running| running.log.first())
+        }
+    }
 
     #[test]
     fn who_lacks_what_the_leader_has_cut_off_its_log_has_not_caught_up() {

@@ -18,7 +18,7 @@ use super::Inner;
 use crate::codec;
 use crate::group::Core;
 use crate::machine::GroupId;
-use crate::network::{addressed, service, status};
+use crate::network::{addressed, answered, service};
 use crate::pace::Pace;
 use crate::state::disk::Fnv;
 use crate::state::snapshot::Source;
@@ -79,11 +79,7 @@ impl Comparisons {
 
     fn note(&self, group: GroupId, found: BTreeSet<NodeId>) {
         let mut differing = self.differing.lock();
-        if found.is_empty() {
-            differing.remove(&group);
-        } else {
-            differing.insert(group, found);
-        }
+        differing.insert(group, found);
         telemetry::replicas_differ(differing.values().map(BTreeSet::len).sum());
     }
 }
@@ -174,9 +170,7 @@ fn judged(own: Hashed, said: &BTreeMap<NodeId, Hashed>) -> Compared {
 async fn ask(core: &Core, node: NodeId, wanted: u64) -> Option<Hashed> {
     let body = addressed(core.id, &codec::encode(&wanted));
     let deadline = Instant::now() + PATIENCE;
-    let answer = core.peers.call(node, Class::Snapshot, service::STATE_HASH, body, deadline).await.ok()?;
-    let (first, rest) = (answer.first().copied()?, answer.slice(1..));
-    (first == status::OK).then(|| codec::decode(rest).ok()).flatten()
+    answered(core.peers.call(node, Class::Snapshot, service::STATE_HASH, body, deadline).await.ok()?)
 }
 
 /// The hash of this node's state as it is when `wanted` is applied, or, when it is not for a while, as it is then.

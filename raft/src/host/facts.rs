@@ -11,6 +11,7 @@ use nix::sys::statvfs::statvfs;
 use serde::{Deserialize, Serialize};
 
 use super::{Health, Host};
+use crate::folder::unless_missing;
 use crate::group::{Group, Members};
 pub use crate::log::syncs::SyncFigures;
 use crate::machine::GroupId;
@@ -96,16 +97,13 @@ impl Host {
     /// Looks at all groups and at the disk. Takes as long as a few syncs when nothing was logged lately.
     pub async fn facts(&self) -> HostFacts {
         let groups = self.group_facts();
-        let logged = Instant::now().checked_sub(LATELY).and_then(|since| self.inner.shared.writer.syncs().after(since));
-        let syncs = match logged {
-            Some(figures) => Some(figures),
-            None => self.try_syncs().await,
-        };
+        let logged = Instant::now().checked_sub(LATELY).and_then(|since| self.inner.shared.writer.syncs.after(since));
+        let syncs = if logged.is_some() { logged } else { self.try_syncs().await };
         HostFacts { groups, syncs, disk: self.disk().await, panics: supervise::panics() }
     }
 
     async fn try_syncs(&self) -> Option<SyncFigures> {
-        let folder = self.folder.path().to_owned();
+        let folder = self.folder.path.clone();
         let trying = tokio::task::spawn_blocking(move || match probe(&folder) {
             Ok(took) => SyncFigures::of(took),
             Err(error) => {
@@ -118,7 +116,7 @@ impl Host {
 
     /// Looks at the disk alone.
     pub async fn disk(&self) -> Option<DiskFacts> {
-        let folder = self.folder.path().to_owned();
+        let folder = self.folder.path.clone();
         let (logs, state) = (self.folder.logs(), self.folder.state());
         // A task that panicked knows nothing.
         tokio::task::spawn_blocking(move || disk(&folder, &logs, &state).ok()).await.unwrap_or_default()
@@ -126,7 +124,7 @@ impl Host {
 
     /// How long syncs of the log took that ended after `since`; `None` when there was none.
     pub fn syncs_after(&self, since: Instant) -> Option<SyncFigures> {
-        self.inner.shared.writer.syncs().after(since)
+        self.inner.shared.writer.syncs.after(since)
     }
 
     /// On the leader: how far each learner has the state.
@@ -212,12 +210,8 @@ fn disk(folder: &Path, logs: &Path, state: &Path) -> io::Result<DiskFacts> {
 
 /// The files of a store; it has no folders in it. One that is deleted meanwhile counts no more.
 fn size(folder: &Path) -> io::Result<u64> {
-    let sizes = fs::read_dir(folder)?.map(|entry| match entry.and_then(|entry| entry.metadata()) {
-        Ok(metadata) => Ok(metadata.len()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-        Err(error) => Err(error),
-    });
-    sizes.sum()
+    let files = fs::read_dir(folder)?.map(|entry| entry.and_then(|entry| entry.metadata()));
+    files.map(|found| unless_missing(found.map(|found| found.len()))).sum()
 }
 
 #[cfg(test)]

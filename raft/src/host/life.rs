@@ -37,33 +37,21 @@ const SIZE_INTERVAL: Duration = Duration::from_secs(5);
 /// One group and what is needed to build it again.
 pub(super) struct Life {
     pub(super) core: Arc<Core>,
-    factory: Factory,
-    shared: Arc<Shared>,
+    pub(super) factory: Factory,
+    pub(super) shared: Arc<Shared>,
     /// The right to touch the group's state; see [`Applier`].
     pub(super) right: Arc<Mutex<()>>,
-    stop: CancellationToken,
+    pub(super) stop: CancellationToken,
 }
 
 impl Life {
-    pub(super) fn new(core: Arc<Core>, factory: Factory, shared: Arc<Shared>, stop: CancellationToken) -> Self {
-        Self { core, factory, shared, right: Arc::default(), stop }
-    }
-
     /// Runs the group until it is closed. The first start is reported; later ones are tried until they succeed.
     pub(super) fn run(self, started: oneshot::Sender<Result<(), String>>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let group = self.core.id;
-            match self.build().await {
-                Ok(running) => {
-                    self.core.set_running(Some(running));
-                    // Whoever opened the group may be gone; it runs all the same.
-                    let _ = started.send(Ok(()));
-                }
-                Err(reason) => {
-                    let _ = started.send(Err(reason));
-                    return;
-                }
-            }
+            let built = self.build().await.map(|running| self.core.set_running(Some(running)));
+            // Whoever opened the group may be gone; one that was built runs all the same.
+            let _ = started.send(built);
             let mut progress = Progress::default();
             loop {
                 let Some(running) = self.core.running() else { return };
@@ -136,9 +124,9 @@ impl Life {
             pace: self.shared.pace.clone(),
             copies: self.core.copies.clone(),
         };
-        let store = LogStore::new(log.clone(), self.shared.writer.clone());
+        let store = LogStore { log: log.clone(), writer: self.shared.writer.clone() };
         let config = Arc::new(config(&self.shared.timing, &self.shared.limits, format!("group {id}")));
-        let begun = applier.begun();
+        let begun = applier.begun.clone();
         let raft = Raft::new(self.core.node, config, network, store, applier).await.map_err(|error| text(&error))?;
         begun.store(true, Ordering::Release);
         Ok(Running { raft, log, votes_from })

@@ -23,6 +23,7 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use self::compare::Comparisons;
 use self::life::Life;
@@ -108,24 +109,23 @@ struct Shared {
 
 impl Shared {
     fn note_dead(&self, group: GroupId, is_dead: bool) {
-        let mut dead = self.dead.lock();
-        if is_dead {
-            dead.insert(group);
-        } else {
-            dead.remove(&group);
-        }
-        telemetry::groups_dead(dead.len());
+        note(&self.dead, group, is_dead, telemetry::groups_dead);
     }
 
     /// Notes whether a group stalls here; true when that is news.
     fn note_stalled(&self, group: GroupId, stalls: bool) -> bool {
-        let mut stalled = self.stalled.lock();
-        let is_news = if stalls { stalled.insert(group) } else { stalled.remove(&group) };
-        if is_news {
-            telemetry::groups_stalled(stalled.len());
-        }
-        is_news
+        note(&self.stalled, group, stalls, telemetry::groups_stalled)
     }
+}
+
+/// Notes whether a group is one of these, and tells how many they are; true when that is news.
+fn note(groups: &Mutex<BTreeSet<GroupId>>, group: GroupId, is_one: bool, tell: fn(usize)) -> bool {
+    let mut groups = groups.lock();
+    let is_news = if is_one { groups.insert(group) } else { groups.remove(&group) };
+    if is_news {
+        tell(groups.len());
+    }
+    is_news
 }
 
 pub(crate) fn config(timing: &Timing, limits: &LogLimits, name: String) -> Config {
@@ -176,10 +176,6 @@ impl Inner {
     pub(crate) fn core(&self, group: GroupId) -> Option<Arc<Core>> {
         self.groups.read().get(&group).map(|open| open.core.clone())
     }
-
-    pub(crate) fn room(&self) -> &Room {
-        &self.shared.room
-    }
 }
 
 /// All Raft groups of this node.
@@ -191,11 +187,11 @@ pub struct Host {
     folder: StoreFolder,
     copy: LocalCopy,
     /// Tells the peers how far the log is synced.
-    telling: JoinHandle<()>,
+    telling: AbortOnDropHandle<()>,
     /// Compares the replicas of the groups that are led here.
-    comparing: JoinHandle<()>,
+    comparing: AbortOnDropHandle<()>,
     /// Sends the heartbeats of the groups that are led here.
-    beating: JoinHandle<()>,
+    beating: AbortOnDropHandle<()>,
 }
 
 impl Host {
@@ -228,26 +224,19 @@ impl Host {
         let inner = Arc::new(Inner { shared, groups: RwLock::default() });
         services::register(&host.peers, Arc::downgrade(&inner));
         let told = Arc::downgrade(&inner);
-        let telling = host.peers.runtime().spawn(async move {
+        let telling = AbortOnDropHandle::new(host.peers.runtime().spawn(async move {
             supervise::restarted("the witness", || witness.clone().tell(told.clone())).await;
-        });
+        }));
         let compared = Arc::downgrade(&inner);
-        let comparing = host.peers.runtime().spawn(async move {
+        let comparing = AbortOnDropHandle::new(host.peers.runtime().spawn(async move {
             supervise::restarted("the comparison of replicas", || compare::run(compared.clone())).await;
-        });
+        }));
         let (beaten, heartbeat, fatal) = (Arc::downgrade(&inner), host.timing.heartbeat, inner.shared.fatal.clone());
-        let beating = host.peers.runtime().spawn(async move {
+        let beating = AbortOnDropHandle::new(host.peers.runtime().spawn(async move {
             supervise::required("the heartbeat of all groups", &fatal, beat::run(beaten, heartbeat)).await;
-        });
+        }));
         let (changing, writer) = (tokio::sync::Mutex::new(false), Mutex::new(Some(thread)));
         Ok(Self { inner, changing, writer, folder, copy, telling, comparing, beating })
-    }
-
-    /// Compares the replicas of a group that is led here now.
-    #[cfg(test)]
-    async fn compare(&self, id: GroupId) -> compare::Compared {
-        let core = self.inner.core(id).expect("the group is open");
-        compare::compare(&core, &self.inner.shared.comparisons).await
     }
 
     /// What ends the node when it cannot go on safely.
@@ -294,8 +283,9 @@ impl Host {
                 shared.fatal.clone(),
             );
             let stop = CancellationToken::new();
-            let life = Life::new(core.clone(), factory, shared.clone(), stop.clone());
-            let right = life.right.clone();
+            let right: Arc<tokio::sync::Mutex<()>> = Arc::default();
+            let life =
+                Life { core: core.clone(), factory, shared: shared.clone(), right: right.clone(), stop: stop.clone() };
             let (started, result) = oneshot::channel();
             let fatal = shared.fatal.clone();
             let life = shared.peers.runtime().spawn(async move {
@@ -423,9 +413,6 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        self.telling.abort();
-        self.comparing.abort();
-        self.beating.abort();
         // Groups that were not closed end with the runtime, and the writer's thread with the last of them.
         for (_, open) in self.inner.groups.write().drain() {
             open.stop.cancel();

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use model::id::NodeId;
@@ -139,7 +139,7 @@ impl Numbered {
             return Err(status::NO_GROUP);
         };
         let services = self.services.clone();
-        let takes_entries = inner.room().takes_entries();
+        let takes_entries = inner.shared.room.takes_entries();
         let held = core.clone();
         Ok(match self.number {
             service::VOTE | service::PRE_VOTE | service::TRANSFER => tracked(&held, votes(self.number, core, body)),
@@ -191,10 +191,7 @@ fn refused(status: u8) -> Bytes {
 }
 
 fn accepted(body: &[u8]) -> Bytes {
-    let mut out = BytesMut::with_capacity(1 + body.len());
-    out.put_u8(status::OK);
-    out.put_slice(body);
-    out.freeze()
+    [&[status::OK][..], body].concat().into()
 }
 
 /// An answer, or that the group does not run: openraft's errors here all mean that it stopped.

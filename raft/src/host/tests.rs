@@ -51,6 +51,14 @@ impl Machine for Toy {
 
 type Addresses = Arc<Mutex<HashMap<NodeId, String>>>;
 
+impl Host {
+    /// Compares the replicas of a group that is led here now.
+    async fn compare(&self, id: GroupId) -> Compared {
+        let core = self.inner.core(id).expect("the group is open");
+        super::compare::compare(&core, &self.inner.shared.comparisons).await
+    }
+}
+
 struct Node {
     peers: Arc<Peers>,
     host: Host,
@@ -506,7 +514,7 @@ async fn replicas_with_another_state_are_found_also_while_commands_come() {
     let deadline = soon();
     for (busy, damaged) in [(false, false), (true, false), (true, true), (false, true)] {
         if damaged {
-            let disk = cluster.group(victim).state_disk();
+            let disk = cluster.group(victim).core.state.clone();
             let mut batch = rocksdb::WriteBatch::default();
             batch.put_cf(disk.state(), crate::state::disk::state_key(GROUP, b"key/a"), b"2");
             disk.write(GROUP, batch).unwrap();

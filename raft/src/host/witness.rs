@@ -24,6 +24,7 @@ use uuid::Uuid;
 use super::Inner;
 use crate::codec;
 use crate::fatal::Fatal;
+use crate::folder::unless_missing;
 use crate::log::disk::Disk;
 use crate::log::mark::Mark;
 use crate::machine::DIRECTORY_GROUP;
@@ -204,10 +205,7 @@ fn parse(name: &str) -> Option<(NodeId, Uuid)> {
 /// # Errors
 /// When the folder is there and cannot be read.
 pub(super) fn met(folder: &Path) -> io::Result<HashMap<NodeId, Uuid>> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HashMap::new()),
-        entries => entries?,
-    };
+    let Some(entries) = unless_missing(fs::read_dir(folder).map(Some))? else { return Ok(HashMap::new()) };
     let names = entries.map(|entry| Ok(entry?.file_name().to_str().and_then(parse)));
     names.filter_map(Result::transpose).collect()
 }

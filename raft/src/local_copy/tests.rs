@@ -50,7 +50,7 @@ fn what_a_wiped_or_unknown_folder_answers_is_never_heard() {
         session_key: None,
         data_keys: None,
     };
-    store.put(&keys::cluster(), &encode(&cluster));
+    store.put(keys::CLUSTER, &encode(&cluster));
     let removed = RemovedNode { id: 4, storage_id: folder(4), removed_at: Timestamp(0) };
     store.put(&keys::REMOVED_NODES.key(&4_u64.to_be_bytes()), &encode(&removed));
     let copy = LocalCopy::of_members(&store, HashMap::new());

@@ -13,7 +13,7 @@ use super::mark::Mark;
 use crate::codec::{self, invalid_data};
 use crate::database::{self, within};
 use crate::fatal::Fatal;
-use crate::machine::GroupId;
+use crate::machine::{GroupId, just_after};
 use crate::types::{Entry, LogId, Vote};
 
 const LOG: &str = "log";
@@ -39,17 +39,11 @@ pub(crate) fn log_key(group: GroupId, index: u64) -> [u8; 10] {
 
 /// The first key behind all indexes of a group.
 pub(crate) fn log_end(group: GroupId) -> Vec<u8> {
-    let mut key = log_key(group, u64::MAX).to_vec();
-    key.push(0);
-    key
+    just_after(&log_key(group, u64::MAX))
 }
 
 pub(crate) fn meta_key(group: GroupId, what: Meta) -> [u8; 3] {
     database::meta_key(group, what as u8)
-}
-
-pub(crate) fn io_error(error: rocksdb::Error) -> io::Error {
-    io::Error::other(error)
 }
 
 /// What of a group's log is on disk.
@@ -97,7 +91,7 @@ impl Disk {
         if noted > 0 && !was_made {
             return Err(lost(path, noted));
         }
-        let db = Self::open_db(path, buffer).map_err(io_error)?;
+        let db = Self::open_db(path, buffer).map_err(io::Error::other)?;
         let found = db.latest_sequence_number();
         if found < noted {
             return Err(lost(&last_replayed(path), noted - found));
@@ -126,7 +120,7 @@ impl Disk {
     pub(crate) fn write_synced(&self, batch: WriteBatch) -> io::Result<()> {
         let mut synced = WriteOptions::default();
         synced.set_sync(true);
-        let written = self.db.write_opt(batch, &synced).map_err(io_error);
+        let written = self.db.write_opt(batch, &synced).map_err(io::Error::other);
         let noted = written.and_then(|()| {
             let number = self.written();
             self.mark.lock().note(number)?;
@@ -168,7 +162,7 @@ impl Disk {
     }
 
     /// Reports a read or write that failed; does not return unless the host replaced what happens then.
-    fn fail(&self, doing: &str, error: &io::Error) {
+    pub(crate) fn fail(&self, doing: &str, error: &io::Error) {
         (self.fatal)(format!("cannot {doing} the Raft log in {}: {error}", self.db.path().display()));
     }
 
@@ -181,13 +175,8 @@ impl Disk {
     }
 
     fn get_meta(&self, group: GroupId, what: Meta) -> io::Result<Option<Bytes>> {
-        let value = self.db.get_cf(self.meta(), meta_key(group, what)).map_err(io_error)?;
+        let value = self.db.get_cf(self.meta(), meta_key(group, what)).map_err(io::Error::other)?;
         Ok(value.map(Bytes::from))
-    }
-
-    /// Reports entries that could not be read.
-    pub(crate) fn cannot_read(&self, error: &io::Error) {
-        self.fail("read", error);
     }
 
     /// Entries of `[from, to)`, at most `max_bytes` of them but at least one. A gap is damage, unless the log was cut
@@ -197,7 +186,7 @@ impl Disk {
         let mut bytes = 0;
         let range = within(log_key(group, from).to_vec(), log_key(group, to).to_vec());
         for pair in self.db.iterator_cf_opt(self.log(), range, IteratorMode::Start) {
-            let (_, value) = pair.map_err(io_error)?;
+            let (_, value) = pair.map_err(io::Error::other)?;
             bytes += value.len();
             if bytes > max_bytes && !entries.is_empty() {
                 break;
@@ -231,7 +220,7 @@ impl Disk {
         let mut last = None;
         let (mut count, mut bytes) = (0_u64, 0_u64);
         for pair in entries(IteratorMode::End).take(64) {
-            let (_, value) = pair.map_err(io_error)?;
+            let (_, value) = pair.map_err(io::Error::other)?;
             count += 1;
             bytes += value.len() as u64;
             if last.is_none() {
@@ -239,7 +228,7 @@ impl Disk {
             }
         }
         if let Some(pair) = entries(IteratorMode::Start).next() {
-            first = codec::get_entry(Bytes::from(pair.map_err(io_error)?.1))?.log_id.index;
+            first = codec::get_entry(Bytes::from(pair.map_err(io::Error::other)?.1))?.log_id.index;
         }
         let last = last.max(purged);
         // The commit position is written without a sync, so it can be behind; it cannot be ahead of the log.

@@ -69,7 +69,7 @@ impl Inner {
 ///
 /// The lock is held for memory only, never over I/O or an await.
 pub(crate) struct GroupLog {
-    id: GroupId,
+    pub(crate) id: GroupId,
     disk: Arc<Disk>,
     inner: Mutex<Inner>,
 }
@@ -87,10 +87,6 @@ impl GroupLog {
         let found = Inner { vote, committed, purged, first, last, erased, ..Inner::default() };
         let inner = Inner { durable, grown, marks, ..found };
         Ok(Arc::new(Self { id, disk, inner: Mutex::new(inner) }))
-    }
-
-    pub(crate) fn id(&self) -> GroupId {
-        self.id
     }
 
     /// The last index that is known to be synced; 0 if none is.
@@ -184,7 +180,7 @@ impl GroupLog {
             }
         }
         // An entry that is not there was purged meanwhile.
-        let read = self.disk.try_read(self.id, index, index + 1, 0).inspect_err(|error| self.disk.cannot_read(error));
+        let read = self.disk.try_read(self.id, index, index + 1, 0).inspect_err(|error| self.disk.fail("read", error));
         Ok(read?.first().map(|entry| entry.log_id))
     }
 
@@ -250,7 +246,7 @@ impl GroupLog {
                 // What looks like a gap was purged since: the purge moves the beginning before it deletes.
                 Err(_) if self.inner.lock().first > from => continue,
                 Err(error) => {
-                    self.disk.cannot_read(&error);
+                    self.disk.fail("read", &error);
                     return Err(error);
                 }
             };
@@ -272,14 +268,8 @@ impl GroupLog {
 /// The log store of one group. Clones share the log; openraft takes one for itself and one for each reader.
 #[derive(Clone)]
 pub(crate) struct LogStore {
-    log: Arc<GroupLog>,
-    writer: Writer,
-}
-
-impl LogStore {
-    pub(crate) fn new(log: Arc<GroupLog>, writer: Writer) -> Self {
-        Self { log, writer }
-    }
+    pub(crate) log: Arc<GroupLog>,
+    pub(crate) writer: Writer,
 }
 
 fn bounds(range: &impl RangeBounds<u64>) -> (u64, u64) {

@@ -38,7 +38,7 @@ impl Log {
     }
 
     fn group(&self, id: GroupId) -> LogStore {
-        LogStore::new(GroupLog::open(id, self.disk.clone()).unwrap(), self.writer.clone())
+        LogStore { log: GroupLog::open(id, self.disk.clone()).unwrap(), writer: self.writer.clone() }
     }
 
     fn close(self) {
@@ -167,7 +167,7 @@ async fn a_purge_that_overtakes_a_reader_is_no_damage() {
     drop(store);
     // Opened anew, nothing of it is in memory.
     let group = GroupLog::open(1, log.disk.clone()).unwrap();
-    let store = LogStore::new(group.clone(), log.writer.clone());
+    let store = LogStore { log: group.clone(), writer: log.writer.clone() };
     let runtime = tokio::runtime::Handle::current();
     let purged = std::sync::Once::new();
     let meanwhile = || {
@@ -194,7 +194,7 @@ async fn a_log_that_outgrew_its_bytes_says_where_to_cut_it() {
     let folder = tempfile::tempdir().unwrap();
     let log = Log::open(folder.path());
     let group = GroupLog::open(1, log.disk.clone()).unwrap();
-    let mut store = LogStore::new(group.clone(), log.writer.clone());
+    let mut store = LogStore { log: group.clone(), writer: log.writer.clone() };
     append(&mut store, (0..2000).map(|index| entry(1, index)).collect()).await;
     assert_eq!(group.cut_to(1 << 20), None);
     assert!(group.bytes() > 20_000, "{}", group.bytes());
@@ -314,7 +314,7 @@ async fn what_is_committed_or_applied_is_never_cut_off() {
         let hears = said.clone();
         let log = Log::open_with(folder.path(), Arc::new(move |reason| *hears.lock() = reason));
         let state = GroupLog::open(1, log.disk.clone()).unwrap();
-        let mut store = LogStore::new(state.clone(), log.writer.clone());
+        let mut store = LogStore { log: state.clone(), writer: log.writer.clone() };
         append(&mut store, (0..10).map(|index| entry(1, index)).collect()).await;
         match by_state {
             true => state.applied(6),
@@ -336,7 +336,7 @@ async fn a_leader_that_has_other_entries_than_were_committed_here_is_found_out()
     let folder = tempfile::tempdir().unwrap();
     let log = Log::open(folder.path());
     let state = GroupLog::open(1, log.disk.clone()).unwrap();
-    let mut store = LogStore::new(state.clone(), log.writer.clone());
+    let mut store = LogStore { log: state.clone(), writer: log.writer.clone() };
     append(&mut store, (0..10).map(|index| entry(1, index)).collect()).await;
     let vote = |term| Vote { leader_id: RaftLeaderId::new(term, 1), committed: true };
     store.save_vote(&vote(3)).await.unwrap();

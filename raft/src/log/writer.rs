@@ -66,10 +66,7 @@ pub(crate) enum Write {
 
 impl Write {
     fn bytes(&self) -> usize {
-        match self {
-            Self::Append { entries, .. } => entries.bytes.len(),
-            _ => 64,
-        }
+        if matches!(self, Self::Append { .. }) { self.entry_bytes() } else { 64 }
     }
 
     fn entry_bytes(&self) -> usize {
@@ -83,7 +80,7 @@ impl Write {
     fn group_id(&self) -> Option<GroupId> {
         match self {
             Self::Erase { group, .. } => Some(*group),
-            other => other.group().map(|group| group.id()),
+            other => other.group().map(|group| group.id),
         }
     }
 
@@ -102,17 +99,17 @@ impl Write {
             Self::Append { group, entries, .. } => {
                 let mut start = 0;
                 for (index, end) in &entries.ends {
-                    batch.put_cf(disk.log(), log_key(group.id(), *index), &entries.bytes[start..*end]);
+                    batch.put_cf(disk.log(), log_key(group.id, *index), &entries.bytes[start..*end]);
                     start = *end;
                 }
             }
-            Self::Vote { group, vote, .. } => batch.put_cf(disk.meta(), meta_key(group.id(), Meta::Vote), vote),
+            Self::Vote { group, vote, .. } => batch.put_cf(disk.meta(), meta_key(group.id, Meta::Vote), vote),
             Self::Truncate { group, from, .. } => {
-                batch.delete_range_cf(disk.log(), log_key(group.id(), *from).to_vec(), log_end(group.id()));
+                batch.delete_range_cf(disk.log(), log_key(group.id, *from).to_vec(), log_end(group.id));
             }
             Self::Purge { group, upto, purged, .. } => {
-                batch.delete_range_cf(disk.log(), log_key(group.id(), 0), log_key(group.id(), upto + 1));
-                batch.put_cf(disk.meta(), meta_key(group.id(), Meta::Purged), purged);
+                batch.delete_range_cf(disk.log(), log_key(group.id, 0), log_key(group.id, upto + 1));
+                batch.put_cf(disk.meta(), meta_key(group.id, Meta::Purged), purged);
             }
             Self::Erase { group, .. } => {
                 batch.delete_range_cf(disk.log(), log_key(*group, 0).to_vec(), log_end(*group));
@@ -150,7 +147,8 @@ impl Write {
 #[derive(Clone)]
 pub(crate) struct Writer {
     queue: mpsc::Sender<Write>,
-    syncs: Arc<Syncs>,
+    /// How long the last syncs took.
+    pub(crate) syncs: Arc<Syncs>,
 }
 
 impl Writer {
@@ -168,11 +166,6 @@ impl Writer {
         };
         let thread = std::thread::Builder::new().name("raft-log".into()).spawn(work)?;
         Ok((Self { queue, syncs }, thread))
-    }
-
-    /// How long the last syncs took.
-    pub(crate) fn syncs(&self) -> &Syncs {
-        &self.syncs
     }
 
     /// Hands in a write; waits while the queue is full.
@@ -253,7 +246,7 @@ fn write_all(disk: &Disk, writes: &[Write], syncs: &Syncs) -> io::Result<()> {
         if let Some(group) = write.group()
             && let Some(committed) = group.take_unwritten_commit()
         {
-            batch.put_cf(disk.meta(), meta_key(group.id(), Meta::Committed), committed);
+            batch.put_cf(disk.meta(), meta_key(group.id, Meta::Committed), committed);
         }
     }
     if batch.is_empty() {

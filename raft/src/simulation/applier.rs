@@ -25,7 +25,8 @@ pub(crate) struct Applier {
     life: Life,
     group: GroupId,
     disk: Arc<Disk>,
-    slot: Arc<Mutex<StateSlot>>,
+    /// The state that is applied.
+    pub(super) slot: Arc<Mutex<StateSlot>>,
     /// Never contended: it makes the machine shareable, which openraft asks for.
     machine: Mutex<Box<dyn Machine>>,
     observer: Arc<dyn Observer>,
@@ -51,11 +52,6 @@ impl Applier {
         Ok(Self { life, group, disk, slot, machine: Mutex::new(machine), observer })
     }
 
-    /// The state that is applied, for readers.
-    pub(super) fn slot(&self) -> Arc<Mutex<StateSlot>> {
-        self.slot.clone()
-    }
-
     fn apply_one(&mut self, entry: Entry) -> io::Result<Reply> {
         let mut slot = self.slot.lock();
         let at = entry.log_id;
@@ -78,7 +74,7 @@ impl Applier {
         if self.disk.flushes_state() {
             slot.sync();
         }
-        self.observer.applied(self.life, self.group, position, slot.now.state.hash());
+        self.observer.applied(self.life, self.group, position, slot.now.state.hash);
         Ok(Reply(reply))
     }
 }
@@ -118,7 +114,7 @@ impl RaftStateMachine<SimulatedTypes> for Applier {
         guarded(self.group, || machine.restore(&slot.now.state))?;
         let position = slot.now.position();
         machine.flushed(position);
-        self.observer.installed(self.life, self.group, position, slot.now.state.hash());
+        self.observer.installed(self.life, self.group, position, slot.now.state.hash);
         Ok(())
     }
 

@@ -8,7 +8,6 @@ use bytes::Bytes;
 use futures::FutureExt;
 use model::id::NodeId;
 use openraft::async_runtime::WatchReceiver;
-use openraft::error::{InitializeError, RaftError};
 use openraft::metrics::RaftMetrics;
 use tokio::sync::oneshot;
 
@@ -17,7 +16,9 @@ use super::router::{Life, Unanswered};
 use super::types::{Raft, SimulatedTypes};
 use super::world::Shared;
 use crate::group::progress::Standing;
-use crate::group::{ChangeError, Leadership, Members, ProposeError, ReadError, changed, outcome};
+use crate::group::{
+    ChangeError, Leadership, Members, ProposeError, ReadError, changed, initialized, outcome, replicated,
+};
 use crate::machine::{GroupId, Position, View};
 use crate::types::{Command, Waiter, term_of};
 
@@ -27,16 +28,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// A handle of one group in one life of its node.
 #[derive(Clone)]
 pub struct SimulatedGroup {
-    shared: Arc<Shared>,
-    life: Life,
-    id: GroupId,
+    pub(super) shared: Arc<Shared>,
+    pub(super) life: Life,
+    pub(super) id: GroupId,
 }
 
 impl SimulatedGroup {
-    pub(super) fn new(shared: Arc<Shared>, life: Life, id: GroupId) -> Self {
-        Self { shared, life, id }
-    }
-
     fn raft(&self) -> Option<Raft> {
         self.shared.raft(self.life, self.id)
     }
@@ -63,11 +60,7 @@ impl SimulatedGroup {
 
     /// Gives a pristine group its first members; a group that has members already is left alone.
     pub async fn initialize(&self, members: BTreeSet<NodeId>) -> Result<(), ChangeError> {
-        match self.raft().ok_or(ChangeError::Stopped)?.initialize(members).await {
-            Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
-            Err(RaftError::APIError(error)) => Err(ChangeError::Refused(error.to_string())),
-            Err(RaftError::Fatal(_)) => Err(ChangeError::Stopped),
-        }
+        initialized(self.raft().ok_or(ChangeError::Stopped)?.initialize(members).await)
     }
 
     /// Enqueues a command and returns at once; commands stand in the log in the order of these calls.
@@ -114,11 +107,7 @@ impl SimulatedGroup {
 
     /// On the leader: the last index that each other member is known to hold.
     pub fn replicated(&self) -> BTreeMap<NodeId, Option<u64>> {
-        let replicated = self.metrics(|metrics| {
-            let replication = metrics.replication.iter().flatten();
-            replication.map(|(node, matched)| (*node, matched.as_ref().map(|id| id.index))).collect()
-        });
-        replicated.unwrap_or_default()
+        self.metrics(replicated).unwrap_or_default()
     }
 
     /// The last index of the log and the last that is applied, of a leader that a quorum has just answered; `None` of anybody
@@ -233,6 +222,6 @@ impl SimulatedGroup {
     pub fn state_hash(&self) -> Option<(u64, u64)> {
         let slot = self.shared.slot(self.life, self.id)?;
         let slot = slot.lock();
-        Some((slot.now.position().index, slot.now.state.hash()))
+        Some((slot.now.position().index, slot.now.state.hash))
     }
 }

@@ -73,23 +73,26 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// Asks the group at the other end, where `find` finds it and `serve` is given it. An error there is silence here, as the host has it.
-    fn ask<A, S, F>(
+    /// Asks the group at the other end, where `find` finds it and `serve` is given it and the request. An error there is silence here, as
+    /// the host has it.
+    fn ask<Q, A, S, F>(
         &self,
         action: RPCTypes,
         find: fn(&Shared, Life, GroupId) -> Option<Raft>,
         timeout: Duration,
+        request: Q,
         serve: S,
-    ) -> impl Future<Output = Rpc<A>> + Send + use<A, S, F>
+    ) -> impl Future<Output = Rpc<A>> + Send + use<Q, A, S, F>
     where
+        Q: Clone + Send + 'static,
         A: Send + 'static,
-        S: Fn(Raft) -> F + Clone + Send + Sync + 'static,
+        S: Fn(Raft, Q) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Option<A>> + Send,
     {
         let (shared, group, target, id) = (self.shared.clone(), self.group, self.target, self.life.node);
         let answer = self.shared.router.call(self.life, target, timeout, move |there| {
-            let (raft, serve) = (find(&shared, there, group), serve.clone());
-            async move { serve(raft?).await }
+            let (raft, request, serve) = (find(&shared, there, group), request.clone(), serve.clone());
+            async move { serve(raft?, request).await }
         });
         async move {
             answer.await.map_err(|error| match error {
@@ -106,10 +109,10 @@ impl Network {
         let (contacts, term, target, sent) =
             (self.contacts.clone(), request.vote.leader_id.term, self.target, clock::now());
         let refused = self.shared.config.flaw == Some(Flaw::NoLongAppends) && bytes_of(&request) > LONG_APPEND;
-        let answer = self.ask(RPCTypes::AppendEntries, Shared::raft, self.timeouts.vote, move |raft| {
-            let request = request.clone();
-            async move { if refused { None } else { raft.append_entries(request).await.ok() } }
-        });
+        let serve = move |raft: Raft, request| async move {
+            if refused { None } else { raft.append_entries(request).await.ok() }
+        };
+        let answer = self.ask(RPCTypes::AppendEntries, Shared::raft, self.timeouts.vote, request, serve);
         async move {
             let answer = answer.await?;
             if is_loyal(&answer) {
@@ -145,11 +148,8 @@ impl RaftNetworkV2<SimulatedTypes> for Network {
     }
 
     async fn vote(&mut self, request: VoteRequest<SimulatedTypes>, _: RPCOption) -> Rpc<VoteResponse<SimulatedTypes>> {
-        let asked = self.ask(RPCTypes::Vote, Shared::voter, self.timeouts.control, move |raft| {
-            let request = request.clone();
-            async move { raft.vote(request).await.ok() }
-        });
-        asked.await
+        let serve = |raft: Raft, request| async move { raft.vote(request).await.ok() };
+        self.ask(RPCTypes::Vote, Shared::voter, self.timeouts.control, request, serve).await
     }
 
     async fn pre_vote(
@@ -160,11 +160,8 @@ impl RaftNetworkV2<SimulatedTypes> for Network {
         if self.shared.voter(self.life, self.group).is_none() {
             return Err(RPCError::Unreachable(Unreachable::from_string("this node gives no vote yet")));
         }
-        let asked = self.ask(RPCTypes::Vote, Shared::voter, self.timeouts.control, move |raft| {
-            let request = request.clone();
-            async move { raft.pre_vote(request).await.ok() }
-        });
-        asked.await
+        let serve = |raft: Raft, request| async move { raft.pre_vote(request).await.ok() };
+        self.ask(RPCTypes::Vote, Shared::voter, self.timeouts.control, request, serve).await
     }
 
     async fn full_snapshot(
@@ -180,10 +177,10 @@ impl RaftNetworkV2<SimulatedTypes> for Network {
             cut.state.lose_last();
             data = Arc::new(cut);
         }
-        let sent = self.ask(RPCTypes::InstallSnapshot, Shared::raft, SNAPSHOT_PATIENCE, move |raft| {
-            let snapshot = Snapshot { meta: meta.clone(), snapshot: data.clone() };
-            async move { raft.install_full_snapshot(vote, snapshot).await.ok() }
-        });
+        let install = move |raft: Raft, (meta, snapshot)| async move {
+            raft.install_full_snapshot(vote, Snapshot { meta, snapshot }).await.ok()
+        };
+        let sent = self.ask(RPCTypes::InstallSnapshot, Shared::raft, SNAPSHOT_PATIENCE, (meta, data), install);
         tokio::select! {
             biased;
             sent = sent => Ok(sent?),
@@ -196,10 +193,7 @@ impl RaftNetworkV2<SimulatedTypes> for Network {
         request: TransferLeaderRequest<SimulatedTypes>,
         _: RPCOption,
     ) -> Rpc<TransferLeaderResponse<SimulatedTypes>> {
-        let asked = self.ask(RPCTypes::TransferLeader, Shared::raft, self.timeouts.control, move |raft| {
-            let request = request.clone();
-            async move { raft.handle_transfer_leader(request).await.ok() }
-        });
-        asked.await
+        let serve = |raft: Raft, request| async move { raft.handle_transfer_leader(request).await.ok() };
+        self.ask(RPCTypes::TransferLeader, Shared::raft, self.timeouts.control, request, serve).await
     }
 }

@@ -4,25 +4,14 @@ use crate::machine::{MemoryState, Pairs, Position, State, View};
 use crate::state::disk::Fnv;
 use crate::types::{LogId, Membership, SnapshotMeta, term_of};
 
-/// Keys and values, and the sum of the hashes of all pairs: so that replicas can be compared after every entry.
+/// Keys and values, and the sum of the hashes of all pairs, by which replicas can be compared after every entry.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HashedState {
     pairs: MemoryState,
-    sum: u64,
-}
-
-fn hash(key: &[u8], value: &[u8]) -> u64 {
-    let mut hash = Fnv::default();
-    hash.add(key);
-    hash.add(value);
-    hash.finish()
+    pub(super) hash: u64,
 }
 
 impl HashedState {
-    pub(super) fn hash(&self) -> u64 {
-        self.sum
-    }
-
     /// Loses its last pair, as a transfer would that forgets its end.
     pub(super) fn lose_last(&mut self) {
         let last = self.pairs.iter().next_back().map(|(key, _)| key.to_vec());
@@ -49,13 +38,13 @@ impl View for HashedState {
 impl State for HashedState {
     fn put(&mut self, key: &[u8], value: &[u8]) {
         self.delete(key);
-        self.sum = self.sum.wrapping_add(hash(key, value));
+        self.hash = self.hash.wrapping_add(Fnv::of_pair(key, value));
         self.pairs.put(key, value);
     }
 
     fn delete(&mut self, key: &[u8]) {
         if let Some(old) = self.pairs.get(key) {
-            self.sum = self.sum.wrapping_sub(hash(key, &old));
+            self.hash = self.hash.wrapping_sub(Fnv::of_pair(key, &old));
             self.pairs.delete(key);
         }
     }

@@ -160,7 +160,7 @@ impl Shared {
         let machine = (self.config.machines)(life, group);
         let applier = Applier::open(life, group, disk.clone(), machine, self.config.observer.clone())
             .map_err(|error| error.to_string())?;
-        let slot = applier.slot();
+        let slot = applier.slot.clone();
         let store = LogStore::open(group, disk, life.start, self.config.flaw);
         let contacts: Arc<Contacts<Instant>> = Arc::default();
         let network = NetworkFactory { shared: self.clone(), life, group, contacts: contacts.clone() };
@@ -303,6 +303,6 @@ impl World {
 
     /// A group on a node. The handle stays valid when the group is built again, and fails when the node's life ends.
     pub fn group(&self, life: Life, group: GroupId) -> SimulatedGroup {
-        SimulatedGroup::new(self.shared.clone(), life, group)
+        SimulatedGroup { shared: self.shared.clone(), life, id: group }
     }
 }

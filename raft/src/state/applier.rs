@@ -61,7 +61,7 @@ pub(crate) struct Applier {
     copies: Arc<Copies>,
     most_log_bytes: u64,
     /// Whether openraft has begun: what it is given before counts as a snapshot that was built, up to which the log may be cut.
-    begun: Arc<AtomicBool>,
+    pub(crate) begun: Arc<AtomicBool>,
     _right: OwnedMutexGuard<()>,
 }
 
@@ -90,7 +90,7 @@ impl Applier {
         cut: Arc<Cut>,
         right: OwnedMutexGuard<()>,
     ) -> io::Result<Self> {
-        let group = log.id();
+        let group = log.id;
         snapshot::recover(&disk, group)?;
         // The log may be purged up to what is applied: that must not be lost to a crash.
         disk.flush()?;
@@ -131,11 +131,6 @@ impl Applier {
 
     fn keeps_log(&self) -> bool {
         self.copies.need_log() && self.log.bytes() <= self.most_log_bytes
-    }
-
-    /// To be set once openraft has begun.
-    pub(crate) fn begun(&self) -> Arc<AtomicBool> {
-        self.begun.clone()
     }
 
     fn apply_one(&mut self, at: LogId, payload: EntryPayload<crate::types::Command, u64, ()>) -> io::Result<Reply> {
@@ -189,7 +184,7 @@ impl Applier {
     fn write(&mut self, answers: &mut Answers) -> io::Result<()> {
         let Some(last) = self.last else { return Ok(()) };
         // Beside its bytes each row takes some for its lengths; a batch that grows is copied each time.
-        let mut batch = WriteBatch::with_capacity_bytes(self.overlay.bytes() * 5 / 4 + 64);
+        let mut batch = WriteBatch::with_capacity_bytes(self.overlay.bytes * 5 / 4 + 64);
         self.overlay.drain_into(&self.disk, &mut batch);
         self.disk.put_applied(&mut batch, self.group, &last, self.log.durable());
         if std::mem::take(&mut self.membership_moved) {
@@ -233,8 +228,7 @@ fn check_log_reaches(log: &GroupLog, applied: &Applied) -> io::Result<()> {
         return Err(invalid_data(format!(
             "the log of group {} ends at {end}, but entries up to {} had been synced: the disk lost data; take this node \
              out of the cluster and join it again with an empty data folder",
-            log.id(),
-            applied.durable
+            log.id, applied.durable
         )));
     }
     Ok(())
@@ -280,7 +274,7 @@ impl RaftStateMachine<TypeConfig> for Applier {
                 self.keep_for(entry.log_id.index).await?;
                 continue;
             }
-            let is_full = batch.entries >= BATCH_ENTRIES || self.overlay.bytes() >= BATCH_BYTES;
+            let is_full = batch.entries >= BATCH_ENTRIES || self.overlay.bytes >= BATCH_BYTES;
             if is_full || batch.started.elapsed() >= BATCH_TIME {
                 self.commit(&mut batch)?;
                 // Votes and heartbeats of all groups share their threads with this, and a node that comes back may have seconds to apply.
@@ -358,7 +352,7 @@ async fn taken(
             }
         }
         // First the position, then the tables.
-        let applied = read.applied_in(&read.db().snapshot(), group)?;
+        let applied = read.applied_in(&read.db.snapshot(), group)?;
         read.flush()?;
         Ok(applied)
     });
@@ -475,13 +469,13 @@ mod tests {
     async fn a_snapshot_that_is_sent_is_not_written_to_tables_first() {
         let folder = tempfile::tempdir().unwrap();
         let mut applier = open_in(folder.path(), 0, Arc::new(|reason| panic!("{reason}"))).await.unwrap();
-        let tables = |applier: &Applier| applier.disk.db().live_files().unwrap().len();
+        let tables = |applier: &Applier| applier.disk.db.live_files().unwrap().len();
         let write = |applier: &Applier, index| {
             let mut batch = WriteBatch::default();
             applier.disk.put_applied(&mut batch, 1, &log_id(1, index), 0);
             applier.disk.write(1, batch).unwrap();
         };
-        let (begun, before) = (applier.begun(), tables(&applier));
+        let (begun, before) = (applier.begun.clone(), tables(&applier));
         write(&applier, 10);
         assert!(applier.get_current_snapshot().await.unwrap().is_some());
         assert_eq!(tables(&applier), before + 1, "openraft begins, and may cut the log up to there");
@@ -508,10 +502,10 @@ mod tests {
         assert_eq!(other.meta.last_log_id, None);
         for (applied, reached) in [(20, 10), (21, 21), (31, 21), (32, 32)] {
             write(&mut applier, applied);
-            let tables = applier.disk.db().live_files().unwrap().len();
+            let tables = applier.disk.db.live_files().unwrap().len();
             let built = applier.get_snapshot_builder().await.build_snapshot().await.unwrap();
             assert_eq!(built.meta.last_log_id, Some(log_id(1, reached)), "at {applied}");
-            let written = applier.disk.db().live_files().unwrap().len() - tables;
+            let written = applier.disk.db.live_files().unwrap().len() - tables;
             assert_eq!(written > 0, reached == applied, "{written} tables at {applied}");
             assert!(matches!(built.snapshot, SnapshotData::Position));
         }

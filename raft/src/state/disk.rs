@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::{Buf, BufMut, Bytes};
+use bytes::{Buf, Bytes};
 use model::id::NodeId;
 use rocksdb::{
     ColumnFamily, DB, DBRawIterator, FlushOptions, Options, Range, ReadOptions, ReadTier, Snapshot, WriteBatch,
@@ -60,10 +60,7 @@ fn meta_key(group: GroupId, what: Meta) -> [u8; 3] {
 
 /// A machine's key behind its group.
 pub(crate) fn state_key(group: GroupId, key: &[u8]) -> Vec<u8> {
-    let mut full = Vec::with_capacity(2 + key.len());
-    full.extend_from_slice(&group.to_be_bytes());
-    full.extend_from_slice(key);
-    full
+    [&group.to_be_bytes()[..], key].concat()
 }
 
 /// Keys of up to so many bytes are put behind their group without asking for memory; nearly all are shorter.
@@ -107,10 +104,11 @@ impl Applied {
 
 /// The database, and what to do when it fails.
 pub(crate) struct StateDisk {
-    db: DB,
+    pub(super) db: DB,
     /// How a single row is read. Made once: there is one for each look at a row otherwise.
     reads: ReadOptions,
-    installs: PathBuf,
+    /// Where the files of all snapshots that arrive are kept, in a folder for each group.
+    pub(super) installs: PathBuf,
     /// A read or write has failed: nothing that was computed since may be written.
     failed: AtomicBool,
     /// Work on other threads that holds the database open.
@@ -164,10 +162,6 @@ impl StateDisk {
         options
     }
 
-    pub(crate) fn db(&self) -> &DB {
-        &self.db
-    }
-
     pub(crate) fn state(&self) -> &ColumnFamily {
         self.db.cf_handle(STATE).expect("opened with this family")
     }
@@ -186,11 +180,6 @@ impl StateDisk {
     pub(crate) fn size_between(&self, ranges: &[(Vec<u8>, Vec<u8>)]) -> u64 {
         let ranges: Vec<Range<'_>> = ranges.iter().map(|(from, to)| Range::new(from, to)).collect();
         self.db.get_approximate_sizes_cf(self.state(), &ranges).into_iter().sum()
-    }
-
-    /// Where the files of all snapshots that arrive are kept, in a folder for each group.
-    pub(crate) fn installs(&self) -> &Path {
-        &self.installs
     }
 
     /// Where the files of snapshots that arrive are kept until they are in place.
@@ -298,12 +287,8 @@ impl StateDisk {
 
     /// Adds the position to the batch that reaches it.
     pub(crate) fn put_applied(&self, batch: &mut WriteBatch, group: GroupId, last: &LogId, durable: u64) {
-        let mut value = [0; 24];
-        let mut out = value.as_mut_slice();
-        out.put_u64(term_of(last));
-        out.put_u64(last.index);
-        out.put_u64(durable.min(last.index));
-        batch.put_cf(self.meta(), meta_key(group, Meta::Applied), value);
+        let value = [term_of(last), last.index, durable.min(last.index)].map(u64::to_be_bytes);
+        batch.put_cf(self.meta(), meta_key(group, Meta::Applied), value.as_flattened());
     }
 
     pub(crate) fn put_membership(&self, batch: &mut WriteBatch, group: GroupId, membership: &Membership) {
@@ -322,16 +307,11 @@ impl StateDisk {
         Ok(self.get_meta(group, Meta::Installing)?.map(Bytes::from))
     }
 
-    fn check(&self) -> io::Result<()> {
+    /// Writes a batch of a group, which a crash may undo: the log then says again what is missing.
+    pub(crate) fn write(&self, group: GroupId, batch: WriteBatch) -> io::Result<()> {
         if self.failed.load(Ordering::Acquire) {
             return Err(io::Error::other("an earlier read or write of the state has failed"));
         }
-        Ok(())
-    }
-
-    /// Writes a batch of a group, which a crash may undo: the log then says again what is missing.
-    pub(crate) fn write(&self, group: GroupId, batch: WriteBatch) -> io::Result<()> {
-        self.check()?;
         let mut options = WriteOptions::default();
         options.disable_wal(group != DIRECTORY_GROUP);
         self.checked("write", self.db.write_opt(batch, &options))
@@ -384,6 +364,14 @@ impl Default for Fnv {
 }
 
 impl Fnv {
+    /// The hash of one pair.
+    pub(crate) fn of_pair(key: &[u8], value: &[u8]) -> u64 {
+        let mut hash = Self::default();
+        hash.add(key);
+        hash.add(value);
+        hash.finish()
+    }
+
     pub(crate) fn finish(&self) -> u64 {
         self.0
     }

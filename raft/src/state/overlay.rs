@@ -9,7 +9,7 @@ use rocksdb::WriteBatch;
 use super::disk::{StateDisk, state_key, with_state_key};
 use super::reader::StateReader;
 use super::recent::{self, Recent};
-use crate::machine::{Pairs, State, View, just_after};
+use crate::machine::{Pairs, State, View, scan_in_order};
 
 /// The changes of one batch over the written state. Nothing else may write the group's state while it lives: it remembers rows
 /// that were written or read before.
@@ -17,7 +17,8 @@ pub(crate) struct Overlay {
     base: StateReader,
     /// Keys stand behind their group, as they are written; `None` is a deletion.
     changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-    bytes: usize,
+    /// Bytes of keys and values that the batch holds, as a bound for its size.
+    pub(super) bytes: usize,
     /// What is written, never what the batch has changed. Never contended: a read remembers, too.
     recent: Mutex<Recent>,
 }
@@ -30,11 +31,6 @@ impl Overlay {
     /// One that remembers two generations of so many bytes.
     fn remembering(base: StateReader, generation: usize) -> Self {
         Self { base, changes: BTreeMap::new(), bytes: 0, recent: Mutex::new(Recent::new(generation)) }
-    }
-
-    /// Bytes of keys and values that the batch holds, as a bound for its size.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
     }
 
     /// Moves the changes into a write batch and is empty again. The batch is written before anything is read again; where that
@@ -61,41 +57,27 @@ impl Overlay {
         self.changes.insert(state_key(self.base.group, key), value.map(<[u8]>::to_vec));
     }
 
-    /// The changes of a range, with their keys as the machine knows them.
+    /// The changes of a range, with their keys as the machine knows them; none where it ends before it begins.
     fn changes_in<'a>(
         &'a self,
         from: &[u8],
         to: &[u8],
     ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a Option<Vec<u8>>)> + use<'a> {
-        let (from, to) = (state_key(self.base.group, from), state_key(self.base.group, to));
+        let (from, to) = (state_key(self.base.group, from), state_key(self.base.group, to.max(from)));
         let range = (Bound::Included(from.as_slice()), Bound::Excluded(to.as_slice()));
         self.changes.range::<[u8], _>(range).map(|(key, value)| (&key[2..], value))
     }
 
     /// Lays changes over the written pairs, both in the order in which `before` says that keys come.
     fn merge<'a>(
-        mut base: impl FnMut(Option<&[u8]>) -> Pairs,
+        written: impl Iterator<Item = (Vec<u8>, Vec<u8>)>,
         changes: impl Iterator<Item = (&'a [u8], &'a Option<Vec<u8>>)>,
         before: impl Fn(&[u8], &[u8]) -> bool,
         limit: usize,
     ) -> Pairs {
         let mut out = Pairs::new();
-        let mut changes = changes.peekable();
-        let first = base(None);
-        let mut more = first.len() == limit;
-        let mut last_written = first.last().map(|(key, _)| key.clone());
-        let mut written = first.into_iter().peekable();
+        let (mut written, mut changes) = (written.peekable(), changes.peekable());
         while out.len() < limit {
-            if written.peek().is_none()
-                && more
-                && let Some(last) = &last_written
-            {
-                // Deletions of the batch have used up what was read: go on behind it.
-                let next = base(Some(last));
-                more = next.len() == limit;
-                last_written = next.last().map(|(key, _)| key.clone());
-                written = next.into_iter().peekable();
-            }
             let take_change = match (written.peek(), changes.peek()) {
                 (None, None) => break,
                 (Some(_), None) => false,
@@ -136,24 +118,14 @@ impl View for Overlay {
     }
 
     fn scan(&self, from: &[u8], to: &[u8], limit: usize) -> Pairs {
-        if from >= to {
-            return Pairs::new();
-        }
-        let changes = self.changes_in(from, to);
-        let base = |after: Option<&[u8]>| match after {
-            None => self.base.scan(from, to, limit),
-            Some(after) => self.base.scan(&just_after(after), to, limit),
-        };
-        Self::merge(base, changes, |a, b| a < b, limit)
+        // Deletions of the batch may use up what was read at first: it is then read on behind that.
+        let written = scan_in_order(&self.base, (from.to_vec(), to.to_vec()), limit, true);
+        Self::merge(written, self.changes_in(from, to), |a, b| a < b, limit)
     }
 
     fn scan_back(&self, from: &[u8], to: &[u8], limit: usize) -> Pairs {
-        if from >= to {
-            return Pairs::new();
-        }
-        let changes = self.changes_in(from, to).rev();
-        let base = |before: Option<&[u8]>| self.base.scan_back(from, before.unwrap_or(to), limit);
-        Self::merge(base, changes, |a, b| a > b, limit)
+        let written = scan_in_order(&self.base, (from.to_vec(), to.to_vec()), limit, false);
+        Self::merge(written, self.changes_in(from, to).rev(), |a, b| a > b, limit)
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::disk::{StateDisk, state_end, state_key};
 use crate::codec::{self, invalid_data};
 use crate::failpoint::{self, Point};
+use crate::folder::unless_missing;
 use crate::machine::GroupId;
 use crate::supervise;
 use crate::types::SnapshotMeta;
@@ -54,7 +55,7 @@ impl Source {
         let held = disk.clone();
         disk.blocking(move || {
             let disk = held;
-            let snapshot = disk.db().snapshot();
+            let snapshot = disk.db.snapshot();
             let found = disk
                 .applied_in(&snapshot, group)
                 .inspect_err(|error| disk.fail("read", error))
@@ -257,10 +258,8 @@ pub(crate) fn install(disk: &StateDisk, group: GroupId, meta: &SnapshotMeta, mut
 }
 
 fn all_there(files: &[PathBuf]) -> io::Result<()> {
-    match files.iter().find(|file| !file.exists()) {
-        Some(missing) => Err(io::Error::new(io::ErrorKind::NotFound, format!("{} is gone", missing.display()))),
-        None => Ok(()),
-    }
+    let Some(missing) = files.iter().find(|file| !file.exists()) else { return Ok(()) };
+    Err(io::Error::new(io::ErrorKind::NotFound, format!("{} is gone", missing.display())))
 }
 
 /// Brings an install to its end, from whatever point it had reached: what was done before is done again.
@@ -277,7 +276,7 @@ fn finish(disk: &StateDisk, group: GroupId, marker: &Marker) -> io::Result<()> {
             options.set_move_files(true);
             // All files go in as one step, and under other names: the store takes away what it is given.
             let given = marker.files.iter().map(|file| second_name(file)).collect::<io::Result<Vec<PathBuf>>>()?;
-            disk.db().ingest_external_file_cf_opts(disk.state(), &options, given).map_err(io::Error::other)?;
+            disk.db.ingest_external_file_cf_opts(disk.state(), &options, given).map_err(io::Error::other)?;
         }
     }
     failpoint::reach(Point::SnapshotInPlace);
@@ -307,26 +306,18 @@ fn second_name(file: &Path) -> io::Result<PathBuf> {
 }
 
 fn remove_folder(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    unless_missing(fs::remove_dir_all(folder))
 }
 
 /// When a group starts: finishes an install that had passed the point of no return. Blocks on disk.
 pub(crate) fn recover(disk: &StateDisk, group: GroupId) -> io::Result<()> {
-    match disk.installing(group)? {
-        Some(marker) => finish(disk, group, &codec::decode(marker)?),
-        None => Ok(()),
-    }
+    let Some(marker) = disk.installing(group)? else { return Ok(()) };
+    finish(disk, group, &codec::decode(marker)?)
 }
 
 /// When the host starts, and nothing can be arriving yet: removes what had not passed that point. Blocks on disk.
 pub(crate) fn clean(disk: &StateDisk) -> io::Result<()> {
-    let folders = match fs::read_dir(disk.installs()) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        folders => folders?,
-    };
+    let Some(folders) = unless_missing(fs::read_dir(&disk.installs).map(Some))? else { return Ok(()) };
     for folder in folders {
         let folder = folder?;
         let group = folder.file_name().to_str().and_then(|name| name.parse().ok());

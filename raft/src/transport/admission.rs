@@ -29,12 +29,8 @@ pub struct Admission {
 
 impl Default for Admission {
     fn default() -> Self {
-        Self::DEFAULT
+        Self { most: 16_384, most_per_address: 1_024 }
     }
-}
-
-impl Admission {
-    pub const DEFAULT: Self = Self { most: 16_384, most_per_address: 1_024 };
 }
 
 /// The connections of one port.

@@ -113,16 +113,17 @@ async fn answer_unauthenticated(shared: &Shared, mut stream: TlsStream<TcpStream
 
 async fn greet(shared: &Shared, socket: TcpStream) -> Result<Greeted, HelloError> {
     socket.set_nodelay(true)?;
-    let mut stream = shared.tls.acceptor().accept(socket).await?;
+    let acceptor = shared.tls.read().acceptor.clone();
+    let mut stream = acceptor.accept(socket).await?;
     if stream.get_ref().1.peer_certificates().is_none() {
         return Ok(Greeted::Unauthenticated(Box::new(stream)));
     }
-    let theirs: Hello = hello::receive(&mut stream).await?;
-    match admit(shared, &stream, &theirs) {
+    let judged = Judged { hello: hello::receive(&mut stream).await?, way: Way::Accepted };
+    match admit(shared, &stream, &judged) {
         Ok(class) => {
             let ours = Hello::new(shared.node, &shared.identity, shared.election_min, class);
             hello::send(&mut stream, &Answer::Welcome(ours)).await?;
-            Ok(Greeted::Peer(Box::new(stream), Judged::new(&theirs, Way::Accepted), class))
+            Ok(Greeted::Peer(Box::new(stream), judged, class))
         }
         Err(reason) => {
             hello::send(&mut stream, &Answer::Refused(reason.clone())).await?;
@@ -131,20 +132,18 @@ async fn greet(shared: &Shared, socket: TcpStream) -> Result<Greeted, HelloError
     }
 }
 
-fn admit(shared: &Shared, stream: &TlsStream<TcpStream>, theirs: &Hello) -> Result<Class, String> {
+fn admit(shared: &Shared, stream: &TlsStream<TcpStream>, judged: &Judged) -> Result<Class, String> {
+    let theirs = &judged.hello;
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     if !certificate.is_some_and(|certificate| tls::proves(certificate, theirs.node)) {
         return Err(format!("the certificate does not prove node {}", theirs.node));
     }
-    if let Some(reason) = theirs.mismatch(&shared.identity, shared.election_min) {
-        return Err(reason);
-    }
-    (shared.admit)(theirs.node, &theirs.identity(), theirs.format, Way::Accepted)?;
+    judged.judge(shared)?;
     theirs.class().ok_or_else(|| "the class of traffic is not known".to_owned())
 }
 
 async fn serve(shared: &Arc<Shared>, connection: TlsStream<TcpStream>, judged: Judged, class: Class) {
-    let peer = judged.node;
+    let peer = judged.hello.node;
     // A peer that connects again has lost its old connection, even if we have not noticed.
     let replaced = CancellationToken::new();
     if let Some(old) = shared.accepted.lock().insert((peer, class), replaced.clone()) {

@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use model::format::Format;
 use model::id::NodeId;
@@ -34,6 +34,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use self::admission::Port;
+use self::hello::Hello;
 pub(crate) use self::outbound::Answer;
 use self::outbound::Link;
 use self::unauthenticated::UnauthenticatedHandler;
@@ -141,16 +142,13 @@ impl PeerError {
 
     /// As the body of a refusal.
     fn encode(&self) -> Bytes {
-        let (code, text) = match self {
+        let (code, text): (u8, &str) = match self {
             Self::Refused(text) => (0, text.as_str()),
             Self::Busy => (1, ""),
             Self::Unreachable(text) => (2, text.as_str()),
             Self::TimedOut => (3, ""),
         };
-        let mut out = BytesMut::with_capacity(1 + text.len());
-        out.put_u8(code);
-        out.put_slice(text.as_bytes());
-        out.freeze()
+        [&[code][..], text.as_bytes()].concat().into()
     }
 
     fn decode(body: &[u8]) -> Self {
@@ -211,7 +209,8 @@ enum Service {
 struct Shared {
     node: NodeId,
     identity: Identity,
-    tls: tls::Tls,
+    /// As new connections get it.
+    tls: RwLock<tls::Tls>,
     lookup: Lookup,
     admit: Admit,
     election_min: Duration,
@@ -244,15 +243,17 @@ impl Shared {
 
 /// Whom a connection leads to, to judge it by.
 struct Judged {
-    node: NodeId,
-    identity: Identity,
-    format: Format,
+    hello: Hello,
     way: Way,
 }
 
 impl Judged {
-    fn new(hello: &hello::Hello, way: Way) -> Self {
-        Self { node: hello.node, identity: hello.identity(), format: hello.format, way }
+    /// # Errors
+    /// Why the peer does not fit to this node, or may not be spoken with.
+    fn judge(&self, shared: &Shared) -> Result<(), String> {
+        let theirs = &self.hello;
+        theirs.mismatch(&shared.identity, shared.election_min).map_or(Ok(()), Err)?;
+        (shared.admit)(theirs.node, &theirs.identity(), theirs.format, self.way)
     }
 
     /// Returns, with the reason, when the peer may be spoken with no longer: what is known of the cluster has changed since it
@@ -261,7 +262,7 @@ impl Judged {
         let mut refusals = 0;
         loop {
             tokio::time::sleep(JUDGE_EVERY).await;
-            match (shared.admit)(self.node, &self.identity, self.format, self.way) {
+            match self.judge(shared) {
                 Ok(()) => refusals = 0,
                 Err(reason) => {
                     refusals += 1;
@@ -287,7 +288,7 @@ impl Peers {
     /// Listens for peers. Handlers run on the runtime that this is called on.
     pub fn start(config: PeersConfig) -> BoxFuture<'static, Result<Arc<Self>, PeersError>> {
         Box::pin(async move {
-            let tls = tls::Tls::new(config.node, &config.tls)?;
+            let tls = RwLock::new(tls::Tls::new(config.node, &config.tls)?);
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(config.threads.max(1))
                 .thread_name("raft")
@@ -365,7 +366,8 @@ impl Peers {
     /// # Errors
     /// When it is none of this node's, or its key is another's; it stays as it was then.
     pub fn renew_certificate(&self, pem: &PeerTls) -> Result<(), PeersError> {
-        self.shared.tls.renew(self.shared.node, pem)
+        *self.shared.tls.write() = tls::Tls::new(self.shared.node, pem)?;
+        Ok(())
     }
 
     /// Answers strangers from now on.

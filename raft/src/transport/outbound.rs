@@ -176,8 +176,9 @@ impl Keeper {
         let mut backoff = BACKOFF_MIN;
         while let Some(first) = self.queue.recv().await {
             let connected = tokio::time::timeout(self.shared.connect_timeout * HANDSHAKE, self.connect()).await;
-            let error = match connected {
-                Ok(Ok((connection, judged))) => {
+            let timed_out = |_| Err(PeerError::Unreachable("the handshake timed out".into()));
+            let error = match connected.unwrap_or_else(timed_out) {
+                Ok((connection, judged)) => {
                     self.note(None);
                     telemetry::peer_connected();
                     backoff = BACKOFF_MIN;
@@ -188,10 +189,7 @@ impl Keeper {
                         reason = judged.refused(&shared) => PeerError::Refused(reason),
                     }
                 }
-                failed => {
-                    let error =
-                        failed.unwrap_or_else(|_| Err(PeerError::Unreachable("the handshake timed out".into())));
-                    let error = error.err().unwrap_or(PeerError::TimedOut);
+                Err(error) => {
                     *self.down.lock() = Some((Instant::now() + backoff, error.clone()));
                     backoff = (backoff * 2).min(BACKOFF_MAX);
                     error
@@ -227,7 +225,8 @@ impl Keeper {
         let socket = socket.map_err(|_| unreachable(&format!("{address}: connecting timed out")))?;
         let socket = socket.map_err(|error| unreachable(&format!("{address}: {error}")))?;
         socket.set_nodelay(true).map_err(|error| unreachable(&error))?;
-        let connected = self.shared.tls.connector().connect(tls::server_name(self.peer), socket).await;
+        let connector = self.shared.tls.read().connector.clone();
+        let connected = connector.connect(tls::server_name(self.peer), socket).await;
         let mut stream = connected.map_err(|error| unreachable(&format!("{address}: {error}")))?;
         match self.greet(&mut stream).await {
             Ok(judged) => Ok((stream, judged)),
@@ -249,11 +248,9 @@ impl Keeper {
         if theirs.node != self.peer {
             return Err(HelloError::Refused(format!("node {} answered for node {}", theirs.node, self.peer)));
         }
-        if let Some(reason) = theirs.mismatch(identity, *election_min) {
-            return Err(HelloError::Refused(reason));
-        }
-        let admitted = (self.shared.admit)(self.peer, &theirs.identity(), theirs.format, Way::Dialed);
-        admitted.map(|()| Judged::new(&theirs, Way::Dialed)).map_err(HelloError::Refused)
+        let judged = Judged { hello: theirs, way: Way::Dialed };
+        judged.judge(&self.shared).map_err(HelloError::Refused)?;
+        Ok(judged)
     }
 
     /// Sends and receives until the connection fails, and says how it did.

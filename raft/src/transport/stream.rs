@@ -44,13 +44,8 @@ pub(super) async fn write(
     // A message that found no room in the frame before.
     let mut carried = first;
     loop {
-        let first = match carried.take() {
-            Some(first) => first,
-            None => match queue.recv().await {
-                Some(first) => first,
-                None => return Ok(()),
-            },
-        };
+        let next = if carried.is_some() { carried.take() } else { queue.recv().await };
+        let Some(first) = next else { return Ok(()) };
         if class == Class::Call {
             tokio::task::yield_now().await;
         }

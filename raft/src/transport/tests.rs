@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::BytesMut;
+
 use super::admission::Admission;
 use super::*;
 use crate::testing::{Authority, peers_config};
@@ -252,7 +254,7 @@ impl UnauthenticatedHandler for Mute {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_more_strangers_are_served_at_once_than_may_be_however_often_one_gives_way_to_another() {
     let authority = Authority::new();
-    let of_one = Port::new("peer", Admission { most_per_address: 1, ..Admission::DEFAULT });
+    let of_one = Port::new("peer", Admission { most_per_address: 1, ..Admission::default() });
     let two = Peers::start(PeersConfig { port: of_one, ..peers_config(&authority, 2) }).await.unwrap();
     let mute = Arc::new(Mute(AtomicUsize::new(0)));
     two.serve_unauthenticated(mute.clone());

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use model::id::NodeId;
 use model::time::Timestamp;
-use parking_lot::RwLock;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
@@ -25,14 +24,10 @@ pub fn node_name(node: NodeId) -> String {
 /// What stands before and behind the id in [`node_name`].
 const NAME: (&str, &str) = ("node-", ".gateway.internal");
 
-/// Both directions of a node's TLS, as new connections get it.
+/// Both directions of a node's TLS.
 pub(super) struct Tls {
-    present: RwLock<Present>,
-}
-
-struct Present {
-    acceptor: TlsAcceptor,
-    connector: TlsConnector,
+    pub(super) acceptor: TlsAcceptor,
+    pub(super) connector: TlsConnector,
 }
 
 fn fail(what: &str, error: &dyn std::fmt::Display) -> PeersError {
@@ -61,26 +56,6 @@ fn certified(node: NodeId, pem: &PeerTls) -> Result<CertifiedKey, PeersError> {
 
 impl Tls {
     pub(super) fn new(node: NodeId, pem: &PeerTls) -> Result<Self, PeersError> {
-        Ok(Self { present: RwLock::new(Present::new(node, pem)?) })
-    }
-
-    pub(super) fn acceptor(&self) -> TlsAcceptor {
-        self.present.read().acceptor.clone()
-    }
-
-    pub(super) fn connector(&self) -> TlsConnector {
-        self.present.read().connector.clone()
-    }
-
-    /// Shows another certificate from now on, of the same node, and trusts these authorities. Connections that are open stay so.
-    pub(super) fn renew(&self, node: NodeId, pem: &PeerTls) -> Result<(), PeersError> {
-        *self.present.write() = Present::new(node, pem)?;
-        Ok(())
-    }
-}
-
-impl Present {
-    fn new(node: NodeId, pem: &PeerTls) -> Result<Self, PeersError> {
         let mut roots = RootCertStore::empty();
         for certificate in certificates("the CA certificate", &pem.ca_pem)? {
             roots.add(certificate).map_err(|error| fail("the CA certificate", &error))?;

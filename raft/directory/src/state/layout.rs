@@ -113,7 +113,7 @@ impl DirectoryState {
     }
 
     fn put_layout(&mut self, layout: LayoutRecord, update: &mut Update<'_>) {
-        update.put(&keys::layout(), &layout);
+        update.put(keys::LAYOUT, &layout);
         self.layout = Some(Arc::new(layout));
     }
 }

@@ -162,13 +162,8 @@ impl DirectoryState {
 
     fn turn(&mut self, id: NodeId, state: NodeState, update: &mut Update<'_>) -> Result<Reply, Rejection> {
         let known = self.nodes.get(&id).ok_or(Rejection::NodeUnknown(id))?;
-        let allowed = match known.state {
-            NodeState::Joining => state == NodeState::Leaving,
-            NodeState::Active | NodeState::Draining => true,
-            // Some of its replicas have gone already.
-            NodeState::Leaving => state == NodeState::Leaving,
-        };
-        if !allowed {
+        // A node that was never started holds nothing yet, and of one that leaves, some replicas have gone already.
+        if state != NodeState::Leaving && !known.state.holds_replicas() {
             return Err(Rejection::NodeState { node: id, state: known.state });
         }
         let turned = NodeRecord { state, ..(**known).clone() };
@@ -191,7 +186,7 @@ impl DirectoryState {
     }
 
     pub(super) fn put_authority(&mut self, authority: AuthorityRecord, update: &mut Update<'_>) {
-        update.put(&keys::authority(), &authority);
+        update.put(keys::AUTHORITY, &authority);
         self.authority = Some(Arc::new(authority));
     }
 

@@ -89,8 +89,7 @@ fn each_in<R: DeserializeOwned, T>(
     find: impl Fn(R) -> Option<T>,
 ) -> Vec<T> {
     const CHUNK: usize = 256;
-    let (from, to) = table.range();
-    let rows = scan_all(view, (from.to_vec(), to.to_vec()), CHUNK);
+    let rows = scan_all(view, table.range(), CHUNK);
     rows.filter_map(|(_, row)| find(decode(&row))).take(most).collect()
 }
 
@@ -98,7 +97,7 @@ fn each_in<R: DeserializeOwned, T>(
 /// customer by customer, each by its oldest entries alone.
 pub fn keys_before(view: &(impl View + ?Sized), before: Timestamp, most: usize) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
-    let (mut from, to) = keys::audit_table();
+    let (mut from, to) = keys::AUDIT.range();
     while found.len() < most {
         let Some((first, _)) = view.scan(&from, &to, 1).into_iter().next() else { break };
         let Some((old, next)) = keys::audit_before(&first, before) else { break };

@@ -127,7 +127,7 @@ impl DirectoryState {
     }
 
     pub(super) fn put_cluster(&mut self, cluster: ClusterRecord, update: &mut Update<'_>) {
-        update.put(&keys::cluster(), &cluster);
+        update.put(keys::CLUSTER, &cluster);
         self.cluster = Some(Arc::new(cluster));
     }
 }

@@ -30,7 +30,7 @@ fn limited(rig: &mut Rig, storage: StorageLimits) -> CustomerId {
 /// The same cluster as an older release's nodes have it.
 pub fn with_format(rig: &mut Rig, format: Format) {
     let cluster = ClusterRecord { format, ..(**rig.shared.state.read().cluster.as_ref().unwrap()).clone() };
-    rig.store.put(&keys::cluster(), &encode(&cluster));
+    rig.store.put(keys::CLUSTER, &encode(&cluster));
     rig.shared.state.write().cluster = Some(std::sync::Arc::new(cluster));
 }
 

@@ -104,13 +104,13 @@ fn what_the_support_is_to_hear_of_waits_until_it_has() {
     let mut rig = Rig::new();
     let customer = with_customer(&mut rig, None).id;
     let opened = rig.open(customer, 10).unwrap();
-    assert_eq!(rig.rows(keys::ticket_forwards()), 1);
+    assert_eq!(rig.rows(keys::TICKET_FORWARDS.range()), 1);
     rig.say(opened.id, None).unwrap();
-    let waiting = rig.store.scan_range(keys::ticket_forwards(), 10);
+    let waiting = rig.store.scan_range(keys::TICKET_FORWARDS.range(), 10);
     let (message, ticket) = keys::parse_ticket_forward(&waiting[0].0).unwrap();
     assert_eq!((waiting.len(), ticket), (1, opened.id));
     rig.run(Command::Tickets(TicketCommand::Forwarded(vec![(ticket, message)]))).unwrap();
-    assert_eq!(rig.rows(keys::ticket_forwards()), 0);
+    assert_eq!(rig.rows(keys::TICKET_FORWARDS.range()), 0);
 }
 
 #[test]

@@ -51,7 +51,7 @@ async fn a_leader_whose_followers_have_no_room_is_named_and_stays() {
 async fn a_snapshot_that_finds_no_room_gives_up_what_has_come_of_it() {
     let cluster = Cluster::start(&[1, 2], LogLimits::default()).await;
     cluster.put("a", "1").await;
-    let folder = cluster.group(2).state_disk().install_folder(GROUP);
+    let folder = cluster.group(2).core.state.install_folder(GROUP);
     let arriving = || std::fs::read_dir(&folder).map_or(0, Iterator::count);
     let call = async |number: u16, body: &[u8]| {
         let body = addressed(GROUP, body);
