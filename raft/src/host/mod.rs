@@ -180,18 +180,18 @@ impl Inner {
 
 /// All Raft groups of this node.
 pub struct Host {
+    /// Tells the peers how far the log is synced, and keeps what they say. Dropped before the folder, whose lock goes with it.
+    telling: AbortOnDropHandle<()>,
+    /// Compares the replicas of the groups that are led here.
+    comparing: AbortOnDropHandle<()>,
+    /// Sends the heartbeats of the groups that are led here.
+    beating: AbortOnDropHandle<()>,
     inner: Arc<Inner>,
     /// Opening and closing, one at a time.
     changing: tokio::sync::Mutex<bool>,
     writer: Mutex<Option<std::thread::JoinHandle<()>>>,
     folder: StoreFolder,
     copy: LocalCopy,
-    /// Tells the peers how far the log is synced.
-    telling: AbortOnDropHandle<()>,
-    /// Compares the replicas of the groups that are led here.
-    comparing: AbortOnDropHandle<()>,
-    /// Sends the heartbeats of the groups that are led here.
-    beating: AbortOnDropHandle<()>,
 }
 
 impl Host {
@@ -236,7 +236,7 @@ impl Host {
             supervise::required("the heartbeat of all groups", &fatal, beat::run(beaten, heartbeat)).await;
         }));
         let (changing, writer) = (tokio::sync::Mutex::new(false), Mutex::new(Some(thread)));
-        Ok(Self { inner, changing, writer, folder, copy, telling, comparing, beating })
+        Ok(Self { telling, comparing, beating, inner, changing, writer, folder, copy })
     }
 
     /// What ends the node when it cannot go on safely.
