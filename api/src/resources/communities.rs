@@ -80,7 +80,7 @@ pub fn routes() -> Vec<Route> {
             .query(|query| Page::read(query, ListId::only()))
             .page::<GroupParticipant>(),
     ];
-    routes.map(|route| route.errors(REFUSALS)).into_iter().chain(known).collect()
+    known.into_iter().chain(routes.map(|route| route.errors(REFUSALS))).collect()
 }
 
 /// The community that the path names.
