@@ -1,13 +1,14 @@
 //! The one thread that writes the logs and votes of all groups.
 //!
 //! It drains its queue, writes what it found as one batch with one sync, and completes the writes of a group in the order in
-//! which they came. While it syncs, the next batch gathers: the time of a sync itself forms the batch, and no delay is
-//! added. Votes, appends, truncations and purges share the queue, because none may overtake another of its group.
+//! which they came. While it syncs, the next batch gathers: the time of a sync itself forms the batch. A delay is added only
+//! behind a batch that bore the commands of many callers. Votes, appends, truncations and purges share the queue, because none may
+//! overtake another of its group.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use openraft::storage::IOFlushed;
@@ -31,6 +32,12 @@ const BATCH_WRITES: usize = 2048;
 const BATCH_BYTES: usize = 2 << 20;
 /// A larger write gives way to small ones of other groups.
 const SMALL: usize = 64 << 10;
+
+/// Behind a batch with so many bytes of entries the next one is not begun before this has passed since that one was. Entries of
+/// several groups bear the commands of many callers by then, who keep the processors busy: a sync of its own costs each of those
+/// entries more of them than all else that the log does with it. Commands of callers who come one by one take fewer bytes.
+const MANY: usize = 2 << 10;
+const APART: Duration = Duration::from_millis(4);
 
 /// Encoded entries: one buffer, and where each ends in it.
 #[derive(Default)]
@@ -182,14 +189,19 @@ fn run(disk: &Disk, mut queue: mpsc::Receiver<Write>, syncs: &Syncs) {
     let mut waiting = VecDeque::new();
     // After a failed write nothing more is written: what came after it may depend on it.
     let mut broken: Option<String> = None;
+    // When the last batch was begun, if it bore much.
+    let mut bore_much: Option<Instant> = None;
     loop {
         if waiting.is_empty() {
             let Some(first) = queue.blocking_recv() else { return };
             waiting.push_back(first);
+            let rest = bore_much.map(|begun| APART.saturating_sub(begun.elapsed()));
+            rest.into_iter().for_each(std::thread::sleep);
         }
         let room = BATCH_WRITES.saturating_sub(waiting.len());
         waiting.extend(std::iter::from_fn(|| queue.try_recv().ok()).take(room));
         let writes = next_batch(&mut waiting);
+        bore_much = (writes.iter().map(Write::entry_bytes).sum::<usize>() >= MANY).then(Instant::now);
         if broken.is_none() {
             broken = write_all(disk, &writes, syncs).err().map(|error| error.to_string());
         }
