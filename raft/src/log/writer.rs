@@ -36,7 +36,7 @@ const SMALL: usize = 64 << 10;
 /// Behind a batch with so many bytes of entries the next one is not begun before this has passed since that one was. Entries of
 /// several groups bear the commands of many callers by then, who keep the processors busy: a sync of its own costs each of those
 /// entries more of them than all else that the log does with it. Commands of callers who come one by one take fewer bytes.
-const MANY: usize = 2 << 10;
+const MANY: usize = 4 << 10;
 const APART: Duration = Duration::from_millis(4);
 
 /// Encoded entries: one buffer, and where each ends in it.
