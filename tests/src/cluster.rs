@@ -82,8 +82,8 @@ pub struct Dev {
     pub operator_token: String,
 }
 
-/// The shards of a cluster that was made with three nodes: two for each.
-pub const SHARDS: usize = 6;
+/// The shards of a cluster of three nodes that share a machine.
+pub const SHARDS: usize = 4;
 
 /// A node of `dev.json`.
 #[derive(Clone, Debug, Deserialize)]

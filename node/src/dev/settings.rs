@@ -7,7 +7,6 @@ use anyhow::Context;
 use model::format::Format;
 use model::id::NodeId;
 use model::limit::BucketRule;
-use shard::layout::usual_shard_count;
 
 use super::folder::{Folder, Plan};
 use crate::cli::{LimitArgs, UpArgs};
@@ -37,6 +36,14 @@ pub fn write_all(folder: &Folder, plan: Plan, args: &UpArgs) -> anyhow::Result<(
     Ok(())
 }
 
+/// Fewer shards than nodes on machines of their own would have: these share the processors, and each entry of a shard's log costs
+/// the same however few sends it bears. Still there is something to move, and for each node something to lead.
+fn shard_count(nodes: usize) -> u16 {
+    const LEAST: usize = 4;
+    let count = nodes.max(LEAST).min(nodes.saturating_mul(2));
+    u16::try_from(count).unwrap_or(u16::MAX)
+}
+
 fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
     let ports = plan.ports();
     let local = |address: std::net::SocketAddr| HostPort::new(address.ip().to_string(), address.port());
@@ -62,8 +69,7 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
         },
         cluster: Cluster {
             cluster_id: plan.cluster_id,
-            // All nodes share the cores.
-            shards: Some(usual_shard_count(plan.node_ids().count(), 1)),
+            shards: Some(shard_count(plan.node_ids().count())),
             nodes: plan.node_ids().map(|id| Member { id, peer: local(ports.peer(id)), api: Some(url(id)) }).collect(),
             ..usual.cluster
         },
@@ -147,6 +153,11 @@ mod tests {
         assert!(config.webhooks.allow_http && config.webhooks.allow_loopback);
         assert_eq!(config.drain.initial_wait.0, Duration::ZERO);
         assert_eq!(config.limits.customer, BucketRule { burst: 60, refill_per_second: 1 });
+    }
+
+    #[test]
+    fn nodes_of_one_machine_have_few_shards_and_each_has_one_to_lead() {
+        assert_eq!([1, 2, 3, 4, 5, 9].map(shard_count), [2, 4, 4, 4, 5, 9]);
     }
 
     #[test]

@@ -33,10 +33,10 @@ const BATCH_BYTES: usize = 2 << 20;
 /// A larger write gives way to small ones of other groups.
 const SMALL: usize = 64 << 10;
 
-/// Behind a batch with so many bytes of entries the next one is not begun before this has passed since that one was. Entries of
-/// several groups bear the commands of many callers by then, who keep the processors busy: a sync of its own costs each of those
-/// entries more of them than all else that the log does with it. Commands of callers who come one by one take fewer bytes.
-const MANY: usize = 4 << 10;
+/// Behind a batch with so many bytes of entries the next one is not begun before this has passed since that one was, so that groups
+/// share syncs. Processors are busy where so much comes at once, and a sync costs an entry more of them than all else that the log
+/// does with it. Entries of a few callers are smaller; one whose messages are as large as this waits as well.
+const MANY: usize = 6 << 10;
 const APART: Duration = Duration::from_millis(4);
 
 /// Encoded entries: one buffer, and where each ends in it.
