@@ -203,8 +203,9 @@ async fn a_node_with_another_master_key_or_timing_is_refused_before_it_leads_any
         let refused = refused.await.unwrap();
         assert!(!refused.stderr.contains("owns the shard"), "{}", refused.stderr);
         assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
-        let line = refused.stderr.lines().last().unwrap_or_default();
-        assert!(words.iter().all(|word| line.contains(word)), "{line}");
+        // What its peers are refused meanwhile may stand behind it.
+        let is_said = |line: &str| words.iter().all(|word| line.contains(word));
+        assert!(refused.stderr.lines().any(is_said), "{}", refused.stderr);
     }
     cluster.restart(&[3]).await;
 }
