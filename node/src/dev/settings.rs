@@ -37,11 +37,9 @@ pub fn write_all(folder: &Folder, plan: Plan, args: &UpArgs) -> anyhow::Result<(
 }
 
 /// Fewer shards than nodes on machines of their own would have: these share the processors, and each entry of a shard's log costs
-/// the same however few sends it bears. Still there is something to move, and for each node something to lead.
+/// the same however few sends it bears. With one and a half a node there is something to move, and for each node something to lead.
 fn shard_count(nodes: usize) -> u16 {
-    const LEAST: usize = 4;
-    let count = nodes.max(LEAST).min(nodes.saturating_mul(2));
-    u16::try_from(count).unwrap_or(u16::MAX)
+    u16::try_from((nodes.saturating_mul(3) / 2).max(2)).unwrap_or(u16::MAX)
 }
 
 fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
@@ -156,8 +154,8 @@ mod tests {
     }
 
     #[test]
-    fn nodes_of_one_machine_have_few_shards_and_each_has_one_to_lead() {
-        assert_eq!([1, 2, 3, 4, 5, 9].map(shard_count), [2, 4, 4, 4, 5, 9]);
+    fn nodes_of_one_machine_have_one_and_a_half_shards_each() {
+        assert_eq!([1, 2, 3, 4, 5, 9].map(shard_count), [2, 3, 4, 6, 7, 13]);
     }
 
     #[test]
