@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde_json::json;
+use tests::cluster::Options;
 
 use crate::bench::plan::Plan;
 use crate::bench::results::{Row, Section, Spread, Target as Goal};
@@ -15,6 +16,9 @@ const GROWTH: f64 = 1.1;
 
 const FEW: usize = 3;
 const MORE: usize = 5;
+
+/// More shards cut the same work into smaller entries, however many nodes there are: six are enough that each of five leads one.
+const SAME_SHARDS: &str = "--set=cluster.shards=6";
 
 const SENDERS: usize = 32;
 
@@ -32,7 +36,8 @@ struct Pair {
 /// # Errors
 /// When a channel cannot be paired, or no send is accepted.
 pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section> {
-    let (few, more) = (Target::start(FEW).await, Target::start(MORE).await);
+    let start = |nodes| Target::start_with(Options { args: vec![SAME_SHARDS.to_owned()], ..Options::nodes(nodes) });
+    let (few, more) = (start(FEW).await, start(MORE).await);
     tell(&format!("pairing {} channels at {FEW} nodes and at {MORE}", plan.channels));
     let (at_few, at_more) = (few.channels(plan.channels, false).await?, more.channels(plan.channels, false).await?);
     let mut pairs = Vec::new();
