@@ -36,8 +36,8 @@ const SMALL: usize = 64 << 10;
 /// Behind a batch with so many bytes of entries the next one is not begun before this has passed since that one was, so that groups
 /// share syncs. Processors are busy where so much comes at once, and a sync costs an entry more of them than all else that the log
 /// does with it. Entries of a few callers are smaller; one whose messages are as large as this waits as well.
-const MANY: usize = 6 << 10;
-const APART: Duration = Duration::from_millis(4);
+const FULL_BATCH: usize = 6 << 10;
+const PAUSE: Duration = Duration::from_millis(4);
 
 /// Encoded entries: one buffer, and where each ends in it.
 #[derive(Default)]
@@ -185,23 +185,26 @@ fn stopped() -> io::Error {
     io::Error::other("the log writer has stopped")
 }
 
+/// How long after a batch with so many bytes of entries the next one begins at the earliest.
+fn pause_after(entry_bytes: usize) -> Duration {
+    if entry_bytes >= FULL_BATCH { PAUSE } else { Duration::ZERO }
+}
+
 fn run(disk: &Disk, mut queue: mpsc::Receiver<Write>, syncs: &Syncs) {
     let mut waiting = VecDeque::new();
     // After a failed write nothing more is written: what came after it may depend on it.
     let mut broken: Option<String> = None;
-    // When the last batch was begun, if it bore much.
-    let mut bore_much: Option<Instant> = None;
+    let mut next_begins = Instant::now();
     loop {
         if waiting.is_empty() {
             let Some(first) = queue.blocking_recv() else { return };
             waiting.push_back(first);
-            let rest = bore_much.map(|begun| APART.saturating_sub(begun.elapsed()));
-            rest.into_iter().for_each(std::thread::sleep);
+            std::thread::sleep(next_begins.saturating_duration_since(Instant::now()));
         }
         let room = BATCH_WRITES.saturating_sub(waiting.len());
         waiting.extend(std::iter::from_fn(|| queue.try_recv().ok()).take(room));
         let writes = next_batch(&mut waiting);
-        bore_much = (writes.iter().map(Write::entry_bytes).sum::<usize>() >= MANY).then(Instant::now);
+        next_begins = Instant::now() + pause_after(writes.iter().map(Write::entry_bytes).sum());
         if broken.is_none() {
             broken = write_all(disk, &writes, syncs).err().map(|error| error.to_string());
         }
@@ -294,6 +297,12 @@ mod tests {
             batches.push(batch.iter().map(|write| (write.group_id(), write.bytes())).collect());
         }
         batches
+    }
+
+    #[test]
+    fn a_batch_that_is_full_of_entries_is_followed_after_a_pause() {
+        assert_eq!([0, FULL_BATCH - 1].map(pause_after), [Duration::ZERO; 2]);
+        assert_eq!([FULL_BATCH, BATCH_BYTES].map(pause_after), [PAUSE; 2]);
     }
 
     #[test]
