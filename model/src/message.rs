@@ -250,20 +250,9 @@ macro_rules! held {
 }
 
 impl ContentKind {
-    /// Whether it is said in a chat: not what only changes or comments on another message, and no story.
-    pub fn is_said_in_chat(self) -> bool {
-        let is_about_another = matches!(
-            self,
-            Self::Reaction
-                | Self::Edit
-                | Self::Delete
-                | Self::Pin
-                | Self::Unpin
-                | Self::Star
-                | Self::Unstar
-                | Self::PollVote
-        );
-        !is_about_another && !matches!(self, Self::Story | Self::StoryDelete)
+    /// Whether it is a story, or about one: it stands in no chat and in no history.
+    pub fn is_story(self) -> bool {
+        matches!(self, Self::Story | Self::StoryDelete)
     }
 }
 
@@ -285,9 +274,9 @@ impl Content {
         held!(self, media, media_mut)
     }
 
-    /// Whether it is a story, or about one: it stands in no chat and in no history.
+    /// As [`ContentKind::is_story`].
     pub fn is_story(&self) -> bool {
-        matches!(self, Self::Story(_) | Self::StoryDelete { .. })
+        self.kind().is_story()
     }
 
     /// The message that this one is about.

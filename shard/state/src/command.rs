@@ -247,7 +247,7 @@ impl NewMessage {
             id: row.id,
             occurred_at: row.occurred_at,
             row: row.encode(),
-            chat: row.content.kind().is_said_in_chat().then(|| row.chat.clone()),
+            chat: (row.content.target().is_none() && !row.content.is_story()).then(|| row.chat.clone()),
         }
     }
 }
@@ -292,6 +292,9 @@ mod as_stored {
     struct Said {
         #[serde(rename = "type")]
         kind: ContentKind,
+        /// The message that it is about.
+        #[serde(default)]
+        target: Option<IgnoredAny>,
     }
 
     pub fn serialize<S: Serializer>(message: &NewMessage, serializer: S) -> Result<S::Ok, S::Error> {
@@ -302,7 +305,7 @@ mod as_stored {
         let row = Bytes::deserialize(deserializer)?;
         let Head { id, message_id, channel, chat, content, occurred_at, .. } =
             machine::record::read(&row).map_err(D::Error::custom)?;
-        let chat = content.kind.is_said_in_chat().then_some(chat);
+        let chat = (content.target.is_none() && !content.kind.is_story()).then_some(chat);
         Ok(NewMessage { channel, message_id, id, occurred_at, row, chat })
     }
 }
