@@ -2,7 +2,7 @@
 //!
 //! What is measured, by the numbers of the targets:
 //!
-//! - B1 [`throughput`], B2 [`accepting`], B3 [`forwarding`], B4 [`hearing`], B5 [`failover`] and [`returning`],
+//! - B1 [`throughput`], B2 [`accepting`], B3 [`forwarding`], B4 [`hearing`], B5 [`failover`], [`returning`] and [`moving`],
 //!   B6 [`restarting`], B7 and B8 [`idle`], B9 [`joining`], B10 [`limiting`], B11 [`growing`]; [`suite`] runs them.
 //! - [`sends`] and [`waiting`] have no targets: what sends cost, and what deliveries that wait cost them.
 //! - [`day`]: whether disk use stays bounded. [`directory`]: what channels and keys take of every node's memory.
@@ -33,6 +33,7 @@ pub mod idle;
 pub mod joining;
 pub mod limiting;
 pub mod machine;
+pub mod moving;
 pub mod open;
 pub mod plan;
 pub mod report;

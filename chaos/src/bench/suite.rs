@@ -10,7 +10,7 @@ use crate::bench::machine::Facts;
 use crate::bench::plan::{Plan, Sides};
 use crate::bench::results::{Results, Section, table};
 use crate::bench::{
-    accepting, failover, forwarding, growing, hearing, idle, joining, limiting, restarting, returning, throughput,
+    accepting, failover, forwarding, growing, hearing, idle, joining, limiting, moving, restarting, returning, throughput,
 };
 
 /// A benchmark.
@@ -131,7 +131,8 @@ async fn with_sides(
         Beside::B5 => {
             let takeover = failover::section(sides, plan, tell).await?;
             let sessions = returning::measure(&sides.target, plan, tell).await?;
-            Ok(takeover.and(sessions))
+            let moves = moving::measure(&sides.target, &sides.channels, plan, tell).await?;
+            Ok(takeover.and(sessions).and(moves))
         }
         Beside::B10 => limiting::measure(sides, plan, tell).await,
     }
