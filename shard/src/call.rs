@@ -24,18 +24,18 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use self::bundle::{Export, Exported, Import};
-use self::deliveries::{DeliveryAsk, DeliveryDone};
+use self::deliveries::{DeliveryRequest, DeliveryResponse};
 use self::media::{MediaPage, MediaWork};
 use self::read::Read;
 use self::request::{Lifecycle, PairCode, StatusHistory};
-use self::usage::{UsageAsk, UsageDone};
+use self::usage::{UsageRequest, UsageResponse};
 use crate::history::deliveries::MessageDeliveries;
 use crate::history::{HistoryQuery, Page};
 use crate::media::command::MediaRoom;
 use crate::media::record::MediaRow;
 use crate::records::StatusChange;
 use crate::settings::{ChangeSettings, Changed};
-use crate::stream::{StreamAsk, StreamDone, StreamedEvent};
+use crate::stream::{StreamRequest, StreamResponse, StreamedEvent};
 
 /// A call to the owner of the slot that `subject` hashes to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -47,7 +47,8 @@ pub struct Call {
     /// What is left of the caller's patience.
     pub budget: Duration,
     pub shard: ShardId,
-    pub ask: Ask,
+    #[serde(rename = "ask")]
+    pub request: OwnerRequest,
 }
 
 /// The format of [`Call`].
@@ -55,14 +56,14 @@ pub const CALL_VERSION: u8 = 1;
 
 impl Call {
     /// The router says how much time it has.
-    pub fn new(shard: ShardId, ask: Ask, request_id: RequestId) -> Self {
-        Self { version: CALL_VERSION, request_id, call_id: Uuid::new_v4(), budget: Duration::ZERO, shard, ask }
+    pub fn new(shard: ShardId, request: OwnerRequest, request_id: RequestId) -> Self {
+        Self { version: CALL_VERSION, request_id, call_id: Uuid::new_v4(), budget: Duration::ZERO, shard, request }
     }
 }
 
-/// What can be asked of an owner.
+/// What can be asked of the owner of a slot.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Ask {
+pub enum OwnerRequest {
     /// Takes a token from a customer's bucket, at its home.
     TakeCustomer {
         customer: CustomerId,
@@ -97,25 +98,29 @@ pub enum Ask {
     /// A page of stored messages of this shard's channels of a customer, ordered.
     History { customer: CustomerId, query: HistoryQuery },
     /// What a customer's streams ask of its home.
-    Stream { customer: CustomerId, ask: StreamAsk },
+    Stream {
+        customer: CustomerId,
+        #[serde(rename = "ask")]
+        request: StreamRequest,
+    },
     /// What a home fetches of another shard's events for streams, waiting for one.
     Relay { home: ShardId, after: u64, wait: Duration },
     /// Webhook deliveries of this shard.
-    Deliveries(DeliveryAsk),
+    Deliveries(DeliveryRequest),
     /// What a customer has used in this shard.
-    Usage(UsageAsk),
+    Usage(UsageRequest),
     /// About how many bytes of messages and deliveries one account keeps in this shard, or each of those that keep most.
     /// Asked in a cluster whose format knows it.
     MessageBytes { of: Option<CustomerId> },
 }
 
-impl Ask {
+impl OwnerRequest {
     /// Notes that it may have been done before, by an owner that did not answer any more: then what is in its target state already
     /// is no mistake of the caller's. Other work is known again by the ids that it bears.
     pub fn note_repeat(&mut self) {
         match self {
             Self::Channel { work: Work::Operate { again, .. }, .. }
-            | Self::Deliveries(DeliveryAsk::Redeliver { again, .. }) => *again = true,
+            | Self::Deliveries(DeliveryRequest::Redeliver { again, .. }) => *again = true,
             Self::Channel { work: Work::Media(work), .. } => {
                 if let MediaWork::Delete(id) = *work {
                     *work = MediaWork::DeleteAgain(id);
@@ -132,8 +137,8 @@ impl Ask {
             Self::Channel { customer, .. } | Self::History { customer, .. } | Self::Stream { customer, .. } => {
                 Some(*customer)
             }
-            Self::Deliveries(ask) => ask.account(),
-            Self::Usage(ask) => ask.account(),
+            Self::Deliveries(request) => request.account(),
+            Self::Usage(request) => request.account(),
             Self::Lives { channels } => account_of(channels),
             Self::MessageDeliveries { channels, .. } => of_channel(*channels.first()?),
             _ => None,
@@ -216,9 +221,9 @@ pub enum SendBody {
 
 /// What was asked for, if an answer is of its kind. What is of another is a defect.
 macro_rules! of_kind {
-    ($answer:expr, $done:pat => $got:expr) => {
+    ($answer:expr, $response:pat => $got:expr) => {
         match $answer {
-            $crate::call::Answer::Result { result: Ok($done), .. } => Ok($got),
+            $crate::call::Answer::Result { result: Ok($response), .. } => Ok($got),
             $crate::call::Answer::Result { result: Err(error), .. } => Err(error),
             _ => Err(CallError::internal_error()),
         }
@@ -243,12 +248,12 @@ pub enum Answer {
     #[serde(rename = "NotOwner")]
     NotLeader,
     /// The level of the channel's bucket, when it was charged, and the result.
-    Result { channel_level: Option<BucketLevel>, result: Result<Done, CallError> },
+    Result { channel_level: Option<BucketLevel>, result: Result<OwnerResponse, CallError> },
 }
 
-/// What was done.
+/// What the owner of a slot answers to an [`OwnerRequest`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Done {
+pub enum OwnerResponse {
     /// There is nothing to tell.
     Nothing,
     /// A bucket after the charge; `taken` is false when it was empty.
@@ -287,18 +292,18 @@ pub enum Done {
     History(Page),
     /// The deliveries of a message, by channel.
     MessageDeliveries(Vec<MessageDeliveries>),
-    /// The answer to a [`StreamAsk`].
-    Stream(StreamDone),
+    /// The answer to a [`StreamRequest`].
+    Stream(StreamResponse),
     /// Events with their places in the log.
     Relayed(Vec<(u64, StreamedEvent)>),
     /// `None` for media that does not exist.
     Media(Option<Box<MediaRow>>),
     /// A page of media.
     MediaPage(MediaPage),
-    /// The answer to a [`DeliveryAsk`].
-    Deliveries(DeliveryDone),
-    /// The answer to a [`UsageAsk`].
-    Usage(UsageDone),
+    /// The answer to a [`DeliveryRequest`].
+    Deliveries(DeliveryResponse),
+    /// The answer to a [`UsageRequest`].
+    Usage(UsageResponse),
     /// Accounts with what they keep.
     MessageBytes(Vec<(CustomerId, u64)>),
     /// Each with the version that it made.
@@ -373,33 +378,35 @@ mod tests {
         let (customer, channel, media, id) =
             (CustomerId::random(), ChannelId::random(), MediaId::new(), DeliveryId::random());
         let work = Work::Media(MediaWork::Delete(media));
-        let mut delete = Ask::Channel { customer, channel, charge: None, work };
-        let mut redeliver = Ask::Deliveries(DeliveryAsk::Redeliver { customer, id, again: false });
+        let mut delete = OwnerRequest::Channel { customer, channel, charge: None, work };
+        let mut redeliver = OwnerRequest::Deliveries(DeliveryRequest::Redeliver { customer, id, again: false });
         // Once more, too: an owner may die behind another one.
         for _ in 0..2 {
             delete.note_repeat();
             redeliver.note_repeat();
         }
-        assert!(matches!(delete, Ask::Channel { work: Work::Media(MediaWork::DeleteAgain(id)), .. } if id == media));
-        assert!(matches!(redeliver, Ask::Deliveries(DeliveryAsk::Redeliver { again: true, .. })));
+        assert!(
+            matches!(delete, OwnerRequest::Channel { work: Work::Media(MediaWork::DeleteAgain(id)), .. } if id == media)
+        );
+        assert!(matches!(redeliver, OwnerRequest::Deliveries(DeliveryRequest::Redeliver { again: true, .. })));
     }
 
     #[test]
     fn what_waits_for_its_accounts_turn_to_read_counts_as_that_accounts() {
         let (customer, other, channel) = (CustomerId::random(), CustomerId::random(), ChannelId::random());
-        let account = |ask: Ask| ask.account(|asked| (asked == channel).then_some(customer));
+        let account = |request: OwnerRequest| request.account(|asked| (asked == channel).then_some(customer));
         let endpoint = EndpointId::random();
-        let figures = DeliveryAsk::Figures { customer, endpoint, since: Timestamp(0) };
-        assert_eq!(account(Ask::Deliveries(figures)), Some(customer));
-        let hours = UsageAsk::Hours { customer, from: Hour(0), to: Hour(1) };
-        assert_eq!(account(Ask::Usage(hours)), Some(customer));
+        let figures = DeliveryRequest::Figures { customer, endpoint, since: Timestamp(0) };
+        assert_eq!(account(OwnerRequest::Deliveries(figures)), Some(customer));
+        let hours = UsageRequest::Hours { customer, from: Hour(0), to: Hour(1) };
+        assert_eq!(account(OwnerRequest::Usage(hours)), Some(customer));
         let message = MessageId::mint([0; 18]);
         let channels = vec![channel];
-        assert_eq!(account(Ask::MessageDeliveries { channels, message, after: None }), Some(customer));
-        let lives = |whose| Ask::Lives { channels: vec![(customer, channel), (whose, channel)] };
+        assert_eq!(account(OwnerRequest::MessageDeliveries { channels, message, after: None }), Some(customer));
+        let lives = |whose| OwnerRequest::Lives { channels: vec![(customer, channel), (whose, channel)] };
         assert_eq!(account(lives(customer)), Some(customer));
         assert_eq!(account(lives(other)), None, "an operator looks at the channels of all");
         // Sends wait for it, and an account that has used up its places must not pass its quota by that.
-        assert_eq!(account(Ask::Usage(UsageAsk::MediaKept { customer })), None);
+        assert_eq!(account(OwnerRequest::Usage(UsageRequest::MediaKept { customer })), None);
     }
 }

@@ -39,7 +39,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backup::exports::Exports;
 use crate::call::request::Request;
-use crate::call::{Answer, Ask, Call, Done, LIVES_AT_ONCE, Live, Work, of_kind};
+use crate::call::{Answer, Call, LIVES_AT_ONCE, Live, OwnerRequest, OwnerResponse, Work, of_kind};
 use crate::deliveries::{Deliveries, DeliveryRules};
 use crate::facts::{Certificates, Survey};
 use crate::figures::Point;
@@ -68,7 +68,7 @@ use crate::room::Rooms;
 use crate::router::{About, NodeStatus, Readiness, Router};
 use crate::secrets::Secrets;
 use crate::shares::Shares;
-use crate::stream::{StreamAsk, StreamDone};
+use crate::stream::{StreamRequest, StreamResponse};
 use crate::webhook::attempt::Attempter;
 
 /// Beside a call's own waiting: finding the owner, and the commit.
@@ -452,8 +452,8 @@ impl Cluster {
         let deadline = wait.map_or(context.deadline, |wait| context.deadline.max(Instant::now() + wait + CALL_MARGIN));
         let asked = async {
             let shard = self.shard_of(Slot::of_channel(channel))?;
-            let ask = Ask::Channel { customer, channel, charge, work };
-            self.router.ask(Call::new(shard, ask, context.request_id.clone()), deadline).await
+            let request = OwnerRequest::Channel { customer, channel, charge, work };
+            self.router.ask(Call::new(shard, request, context.request_id.clone()), deadline).await
         };
         match asked.await {
             Ok(Answer::Result { channel_level, result }) => (channel_level, R::result(result)),
@@ -478,9 +478,9 @@ impl Cluster {
         let parts = by_shard.into_iter().map(|(shard, channels)| async move {
             let mut all = Vec::with_capacity(channels.len());
             for channels in channels.chunks(LIVES_AT_ONCE) {
-                let ask = Ask::Lives { channels: channels.to_vec() };
-                let answer = self.ask_shard(shard, ask, context).await?;
-                all.extend(of_kind!(answer, Done::Lives(lives) => lives)?);
+                let request = OwnerRequest::Lives { channels: channels.to_vec() };
+                let answer = self.ask_shard(shard, request, context).await?;
+                all.extend(of_kind!(answer, OwnerResponse::Lives(lives) => lives)?);
             }
             Ok::<_, CallError>(all)
         });
@@ -499,8 +499,11 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<Page, CallError> {
         let pages = self.by_shard(&query.channels).into_iter().map(|(shard, channels)| {
-            let ask = Ask::History { customer, query: HistoryQuery { channels, ..query.clone() } };
-            async move { of_kind!(self.ask_shard(shard, ask, context).await?, Done::History(page) => page) }
+            let request = OwnerRequest::History { customer, query: HistoryQuery { channels, ..query.clone() } };
+            async move {
+                let answer = self.ask_shard(shard, request, context).await?;
+                of_kind!(answer, OwnerResponse::History(page) => page)
+            }
         });
         let mut page = history::merge(try_join_all(pages).await?, &query);
         for row in &mut page.rows {
@@ -524,8 +527,11 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<Vec<MessageDeliveries>, CallError> {
         let parts = self.by_shard(&channels).into_iter().map(|(shard, channels)| {
-            let ask = Ask::MessageDeliveries { channels, message: message.clone(), after };
-            async move { of_kind!(self.ask_shard(shard, ask, context).await?, Done::MessageDeliveries(found) => found) }
+            let request = OwnerRequest::MessageDeliveries { channels, message: message.clone(), after };
+            async move {
+                let answer = self.ask_shard(shard, request, context).await?;
+                of_kind!(answer, OwnerResponse::MessageDeliveries(found) => found)
+            }
         });
         Ok(try_join_all(parts).await?.into_iter().flatten().collect())
     }
@@ -564,11 +570,11 @@ impl Cluster {
     pub async fn stream(
         &self,
         customer: CustomerId,
-        ask: StreamAsk,
+        request: StreamRequest,
         context: &CallContext,
-    ) -> Result<StreamDone, CallError> {
-        let answer = self.ask(Slot::of_customer(customer), Ask::Stream { customer, ask }, context).await?;
-        of_kind!(answer, Done::Stream(done) => done)
+    ) -> Result<StreamResponse, CallError> {
+        let answer = self.ask(Slot::of_customer(customer), OwnerRequest::Stream { customer, request }, context).await?;
+        of_kind!(answer, OwnerResponse::Stream(done) => done)
     }
 
     /// Says from now on that this node is not ready and takes no lead, while it goes on serving: so that balancers notice
@@ -622,18 +628,29 @@ impl Cluster {
         self.context.media.blobs.stop().await;
     }
 
-    async fn ask(&self, slot: Slot, ask: Ask, context: &CallContext) -> Result<Answer, CallError> {
-        self.ask_shard(self.shard_of(slot)?, ask, context).await
+    async fn ask(&self, slot: Slot, request: OwnerRequest, context: &CallContext) -> Result<Answer, CallError> {
+        self.ask_shard(self.shard_of(slot)?, request, context).await
     }
 
-    async fn ask_shard(&self, shard: ShardId, ask: Ask, context: &CallContext) -> Result<Answer, CallError> {
-        self.router.ask(Call::new(shard, ask, context.request_id.clone()), context.deadline).await
+    async fn ask_shard(
+        &self,
+        shard: ShardId,
+        request: OwnerRequest,
+        context: &CallContext,
+    ) -> Result<Answer, CallError> {
+        self.router.ask(Call::new(shard, request, context.request_id.clone()), context.deadline).await
     }
 
     /// Asks the owners of several shards the same.
-    async fn ask_each(&self, shards: Vec<ShardId>, ask: Ask, context: &CallContext) -> Result<Vec<Done>, CallError> {
-        let ask = &ask;
-        let asked = |shard| async move { of_kind!(self.ask_shard(shard, ask.clone(), context).await?, done => done) };
+    async fn ask_each(
+        &self,
+        shards: Vec<ShardId>,
+        request: OwnerRequest,
+        context: &CallContext,
+    ) -> Result<Vec<OwnerResponse>, CallError> {
+        let request = &request;
+        let asked =
+            |shard| async move { of_kind!(self.ask_shard(shard, request.clone(), context).await?, done => done) };
         try_join_all(shards.into_iter().map(asked)).await
     }
 

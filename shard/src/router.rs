@@ -33,7 +33,7 @@ pub use self::own::Readiness;
 pub(crate) use self::own::rss_bytes;
 use self::places::Places;
 use crate::answer;
-use crate::call::{Answer, Ask, CALL_VERSION, Call, Work};
+use crate::call::{Answer, CALL_VERSION, Call, OwnerRequest, Work};
 pub use crate::facts::NodeStatus;
 use crate::facts::{Certificates, NodeReport};
 use crate::figures::{Figures, Point};
@@ -175,8 +175,9 @@ impl Router {
     /// Answers another node's call, as long as that waits for it.
     async fn answer(&self, from: NodeId, call: Call) -> Answer {
         let Some(owner) = self.owners.get(call.shard) else { return Answer::NotLeader };
-        let account =
-            call.ask.account(|channel| self.directory.read(|state| Some(state.channels.get(&channel)?.customer_id)));
+        let account = call
+            .request
+            .account(|channel| self.directory.read(|state| Some(state.channels.get(&channel)?.customer_id)));
         let Some(_place) = self.places.take(from, call.shard, account) else {
             return Answer::Result { channel_level: None, result: Err(CallError::no_leader()) };
         };
@@ -340,7 +341,7 @@ impl Nodes for Router {
             }
             tries += 1;
             in_vain += 1;
-            call.ask.note_repeat();
+            call.request.note_repeat();
             let replica = || self.host.group(call.shard).map(|group| group.leadership());
             let leadership = leadership.get_or_insert_with(replica);
             tokio::select! {
@@ -426,7 +427,7 @@ async fn lead_moved(leadership: Option<&mut watch::Receiver<Leadership>>) {
 /// in a channel that was wiped meanwhile, nor when the bucket has paid for the first already.
 fn may_have_been_sent(call: &Call, answer: &Answer) -> bool {
     let refuses_unseen = |error: &CallError| matches!(error.code, ErrorCode::ChannelNotFound | ErrorCode::RateLimited);
-    matches!(&call.ask, Ask::Channel { work: Work::Send(_), .. })
+    matches!(&call.request, OwnerRequest::Channel { work: Work::Send(_), .. })
         && matches!(answer, Answer::Result { result: Err(error), .. } if refuses_unseen(error))
 }
 
@@ -494,7 +495,7 @@ mod tests {
     use model::status::{Reason, Status};
 
     use super::*;
-    use crate::call::{Done, LIVES_AT_ONCE, Live};
+    use crate::call::{LIVES_AT_ONCE, Live, OwnerResponse};
 
     #[test]
     fn the_live_parts_that_are_asked_for_at_once_leave_room_on_their_connection() {
@@ -509,7 +510,7 @@ mod tests {
             shard: ShardId::MAX,
         };
         let lives = vec![(ChannelId::random(), live); LIVES_AT_ONCE];
-        let answer = Answer::Result { channel_level: None, result: Ok(Done::Lives(lives)) };
+        let answer = Answer::Result { channel_level: None, result: Ok(OwnerResponse::Lives(lives)) };
         let bytes = body_of(&Response::Answer(answer)).len();
         assert!(bytes <= MAX_BODY / 8, "{bytes}");
     }

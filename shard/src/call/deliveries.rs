@@ -10,7 +10,7 @@ use state::deliveries::view::{DeliveryDetail, DeliveryRecord};
 use crate::coordinator::{Report, Ruling};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum DeliveryAsk {
+pub enum DeliveryRequest {
     /// A page of deliveries.
     Page { customer: CustomerId, query: DeliveryQuery },
     /// One delivery with its attempts.
@@ -36,7 +36,7 @@ pub enum DeliveryAsk {
     CountSweep(Sweep),
 }
 
-impl DeliveryAsk {
+impl DeliveryRequest {
     /// Whose it is, where it waits for the turn of its account.
     pub fn account(&self) -> Option<CustomerId> {
         match self {
@@ -52,7 +52,7 @@ impl DeliveryAsk {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum DeliveryDone {
+pub enum DeliveryResponse {
     Page(DeliveryPage),
     Found(Option<Box<DeliveryDetail>>),
     Redelivered(Redelivered),

@@ -19,7 +19,7 @@ use super::channel::{Channel, Worked};
 use super::committer::Answered;
 use super::lifecycle::Extra;
 use super::submission::LARGEST_COMMAND;
-use crate::call::Done;
+use crate::call::OwnerResponse;
 use crate::call::bundle::{Export, Exported, Import, LIDS, LidPair, PART, Place, StateRow};
 use crate::command::{Command, NewEvent, Reply};
 use crate::keys;
@@ -71,7 +71,7 @@ impl Channel {
             push_name: self.row.push_name.clone(),
         };
         let part = Exported { version: self.row.version, identity, rows, lids, next };
-        Ok(Worked::Done(Done::Exported(Box::new(part))))
+        Ok(Worked::Done(OwnerResponse::Exported(Box::new(part))))
     }
 
     /// Reads rows until they fill a part. Says whether there may be more.
@@ -148,7 +148,7 @@ impl Channel {
     }
 
     fn imported(&self) -> Worked {
-        Worked::Done(Done::Imported { version: self.row.version })
+        Worked::Done(OwnerResponse::Imported { version: self.row.version })
     }
 
     async fn store(&mut self, rows: Vec<StateRow>, lids: Vec<LidPair>) -> Answered<()> {

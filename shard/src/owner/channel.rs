@@ -37,7 +37,7 @@ use super::transfers::held::Held;
 use super::transfers::{Finished, Transfers};
 use super::{Owner, SEND_PATIENCE};
 use crate::call::request::PairCode;
-use crate::call::{Done, QrCode, Sent, Work};
+use crate::call::{OwnerResponse, QrCode, Sent, Work};
 use crate::command::{Command, Reply};
 use crate::keys;
 use crate::media::command::MediaRoom;
@@ -93,7 +93,7 @@ pub struct Piece {
 
 /// What a channel's task answers; the caller's task does the waiting that is left.
 pub enum Worked {
-    Done(Done),
+    Done(OwnerResponse),
     /// The send is committed; its verdict comes, or does not, while the caller waits.
     Accepted(Sent, Option<oneshot::Receiver<SendVerdict>>),
     /// A QR text is on its way.

@@ -18,7 +18,7 @@ use raft::machine::{View, just_after};
 use raft::supervise;
 
 use super::{NodeContext, Owner};
-use crate::call::{Answer, Ask, Call, Done};
+use crate::call::{Answer, Call, OwnerRequest, OwnerResponse};
 use crate::keys;
 use crate::records::{ChannelRow, decode};
 
@@ -100,8 +100,8 @@ impl NodeContext {
         }
         let deadline = deadline.min(Instant::now() + PATIENCE);
         let asks = shards.into_iter().map(|shard| async move {
-            match self.nodes.ask(Call::new(shard, Ask::MessageBytes { of }, id.clone()), deadline).await {
-                Ok(Answer::Result { result: Ok(Done::MessageBytes(told)), .. }) => Some((shard, told)),
+            match self.nodes.ask(Call::new(shard, OwnerRequest::MessageBytes { of }, id.clone()), deadline).await {
+                Ok(Answer::Result { result: Ok(OwnerResponse::MessageBytes(told)), .. }) => Some((shard, told)),
                 _ => None,
             }
         });

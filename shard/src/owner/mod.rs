@@ -81,7 +81,7 @@ use self::settling::{Settling, Shown};
 use self::status_counts::StatusCounts;
 use self::taken_over::TakeOvers;
 use crate::buckets::Buckets;
-use crate::call::{Done, Live, PairingCode, SentStatus, Work};
+use crate::call::{Live, OwnerResponse, PairingCode, SentStatus, Work};
 use crate::coordinator::Coordinator;
 use crate::keys;
 use crate::media::store::MediaStore;
@@ -269,7 +269,7 @@ impl Owner {
         call_id: Uuid,
         request_id: RequestId,
         deadline: Instant,
-    ) -> Answered<Done> {
+    ) -> Answered<OwnerResponse> {
         self.known(customer, channel, &work, deadline).await?;
         let work = match work {
             Work::Media(work) => return Box::pin(media_work::work(self, customer, channel, work, deadline)).await,
@@ -277,7 +277,7 @@ impl Owner {
                 return Box::pin(self.message_media(customer, channel, &message_id)).await;
             }
             Work::Read(read) => return Ok(Box::pin(self.read(customer, channel, read, deadline)).await?),
-            Work::Look => return Ok(Done::Live(self.stored_live(channel, customer))),
+            Work::Look => return Ok(OwnerResponse::Live(self.stored_live(channel, customer))),
             work => work,
         };
         let began = Instant::now();
@@ -298,10 +298,10 @@ impl Owner {
                         Ok(Err(_)) | Err(_) => {}
                     }
                 }
-                Done::Sent(sent)
+                OwnerResponse::Sent(sent)
             }
             Worked::QrSoon(code) => match tokio::time::timeout_at((began + QR_PATIENCE).into(), code).await {
-                Ok(Ok(code)) => Done::Qr(code),
+                Ok(Ok(code)) => OwnerResponse::Qr(code),
                 _ => return Err(in_vain(CallError::no_qr(status_now())).into()),
             },
             Worked::Pairing { wanted, session, ready, given } => {
@@ -317,7 +317,10 @@ impl Owner {
                     Ok(Ok(code)) => {
                         // The channel's task may have ended meanwhile, and its minute with it.
                         let _ = given.send(());
-                        return Ok(Done::PairCode(PairingCode { code: code.code, expires_at: code.expires_at }));
+                        return Ok(OwnerResponse::PairCode(PairingCode {
+                            code: code.code,
+                            expires_at: code.expires_at,
+                        }));
                     }
                     Ok(Err(PairCodeError::Refused { code, .. })) => CallError::pair_code_failed(Some(u32::from(code))),
                     Ok(Err(PairCodeError::NotPairing)) => CallError::pair_code_unavailable(status_now()),

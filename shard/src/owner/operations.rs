@@ -22,7 +22,7 @@ use super::channel::{Batch, Channel, Worked};
 use super::committer::{Answered, LeadershipLost, told};
 use super::events::About;
 use super::number_checks::looked_up;
-use crate::call::Done;
+use crate::call::OwnerResponse;
 use crate::command::{Command, NewEvent};
 use crate::history::{self, Direction};
 use crate::projection::contacts::ContactRow;
@@ -181,7 +181,7 @@ impl Channel {
     async fn do_alone(&mut self, operation: &Operation, again: bool, answer: Answer) -> Answered<Worked> {
         self.judge(operation, again)?;
         self.project(|rows, context| projection::absorb(operation, &answer, rows, context)).await?;
-        Ok(Worked::Done(Done::Operated(Box::new(answer))))
+        Ok(Worked::Done(OwnerResponse::Operated(Box::new(answer))))
     }
 
     /// Says what stands against an operation, `again` when it may have been done before.
@@ -271,7 +271,7 @@ impl Channel {
                 let operation = asked.operation.clone();
                 self.learn_lids(&answer).await?;
                 self.project(|rows, context| projection::absorb(&operation, &answer, rows, context)).await?;
-                Ok(Worked::Done(Done::Operated(answer)))
+                Ok(Worked::Done(OwnerResponse::Operated(answer)))
             }
             Err(refused) if asked.overtaken < MOST_REBASES && projection::is_overtaken(&asked.operation, &refused) => {
                 // Anew, over what the other device has made of it: the notice of that came before.

@@ -13,7 +13,7 @@ use super::channel::{Channel, PairCodeAsked, Worked};
 use super::committer::Answered;
 use super::lifecycle::Extra;
 use crate::call::request::{Lifecycle, PairCode, StatusHistory};
-use crate::call::{Done, QrCode, Work};
+use crate::call::{OwnerResponse, QrCode, Work};
 use crate::command::{Command, Reply};
 use crate::keys;
 use crate::records::{StatusChange, decode};
@@ -46,17 +46,19 @@ impl Channel {
                 // Whoever waits for the channel need not wait any longer.
                 self.qr_waiters.clear();
                 self.review_operations();
-                Ok(Worked::Done(Done::Nothing))
+                Ok(Worked::Done(OwnerResponse::Nothing))
             }
-            Work::CheckSend { to } => Ok(self.check_send(to.as_ref()).map(|()| Worked::Done(Done::Nothing))?),
-            Work::ChangeSettings(ask) => self.change_settings(ask, call_id).await,
+            Work::CheckSend { to } => {
+                Ok(self.check_send(to.as_ref()).map(|()| Worked::Done(OwnerResponse::Nothing))?)
+            }
+            Work::ChangeSettings(change) => self.change_settings(change, call_id).await,
             Work::StatusHistory(StatusHistory { limit, before }) => {
                 let (from, to) = keys::status_changes(self.row.id, before);
                 let rows = self.owner.reader.scan_back(&from, &to, limit);
                 let change =
                     |(key, change): &(Vec<u8>, Vec<u8>)| (keys::version_of_change(key), decode::<StatusChange>(change));
                 let changes = rows.iter().map(change).collect();
-                Ok(Worked::Done(Done::StatusHistory(changes)))
+                Ok(Worked::Done(OwnerResponse::StatusHistory(changes)))
             }
             Work::Export(export) => self.export(export).await,
             Work::Import(import) => self.import(import, call_id).await,
@@ -72,7 +74,7 @@ impl Channel {
 
     async fn lifecycle(&mut self, trigger: Trigger, by_operator: bool, call_id: Uuid) -> Answered<Worked> {
         if self.row.moved_by == Some(call_id) {
-            return Ok(Worked::Done(Done::Live(self.owner.live_of(&self.row))));
+            return Ok(Worked::Done(OwnerResponse::Live(self.owner.live_of(&self.row))));
         }
         if trigger == Trigger::Enable && self.row.disabled_by_operator && !by_operator {
             return Err(CallError::insufficient_scope(&["operator".to_owned()], &[]).into());
@@ -91,7 +93,7 @@ impl Channel {
         }
         let extra = Extra { by_operator, call_id: Some(call_id), ..Extra::default() };
         match self.transition(trigger, Some(extra)).await? {
-            Ok(()) => Ok(Worked::Done(Done::Live(self.owner.live_of(&self.row)))),
+            Ok(()) => Ok(Worked::Done(OwnerResponse::Live(self.owner.live_of(&self.row)))),
             Err(refusal) => Err(self.refusal(refusal, trigger, before).into()),
         }
     }
@@ -151,7 +153,7 @@ impl Channel {
     async fn show_qr(&mut self) -> Answered<Worked> {
         self.begin_pairing(CallError::no_qr(self.row.status)).await?;
         Ok(match self.shown_qr() {
-            Some(code) => Worked::Done(Done::Qr(code)),
+            Some(code) => Worked::Done(OwnerResponse::Qr(code)),
             None => Worked::QrSoon(self.await_qr()),
         })
     }
