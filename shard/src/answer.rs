@@ -93,18 +93,18 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Result<Answered, LeadershipLo
             let worked = owner.work(customer, channel, work, call.call_id, call.request_id, deadline).await;
             return Ok((channel_level, committer::told(worked)?));
         }
-        OwnerRequest::Lives { channels } if channels.len() <= FEW_LIVES => {
-            let lives = channels.into_iter().map(|(customer, id)| (id, owner.stored_live(id, customer)));
-            Ok(OwnerResponse::Lives(lives.collect()))
+        OwnerRequest::ChannelStatuses { channels } if channels.len() <= FEW_STATUSES => {
+            let statuses = channels.into_iter().map(|(customer, id)| (id, owner.stored_status(id, customer)));
+            Ok(OwnerResponse::ChannelStatuses(statuses.collect()))
         }
-        OwnerRequest::Lives { channels } => {
+        OwnerRequest::ChannelStatuses { channels } => {
             let customer = account_of(&channels);
             let reading = owner.clone();
-            let lives = owner.node.reads.read(customer, deadline, move |patience| {
+            let statuses = owner.node.reads.read(customer, deadline, move |patience| {
                 let in_time = channels.into_iter().take_while(|_| !patience.is_over());
-                in_time.map(|(customer, id)| (id, reading.stored_live(id, customer))).collect::<Vec<_>>()
+                in_time.map(|(customer, id)| (id, reading.stored_status(id, customer))).collect::<Vec<_>>()
             });
-            Box::pin(lives).await.map(OwnerResponse::Lives)
+            Box::pin(statuses).await.map(OwnerResponse::ChannelStatuses)
         }
         OwnerRequest::Deliveries(request) => {
             let answered = Box::pin(deliveries::serve::answer(owner, request, deadline)).await;
@@ -154,8 +154,8 @@ fn in_time<T>(read: Result<Option<T>, CallError>) -> Result<T, CallError> {
     read.and_then(|made| made.ok_or_else(CallError::worker_at_capacity))
 }
 
-/// As many live parts as are read at once, beside other calls.
-const FEW_LIVES: usize = 500;
+/// As many statuses as are read at once, beside other calls.
+const FEW_STATUSES: usize = 500;
 
 /// Rows that one page of history looks at in a shard: well below a second of reading.
 const PAGE_ROWS: usize = 25_000;

@@ -86,8 +86,9 @@ pub enum OwnerRequest {
     TakeChannel { customer: CustomerId, channel: ChannelId, rule: BucketRule },
     /// Takes a token from the channel's bucket, then does the work.
     Channel { customer: CustomerId, channel: ChannelId, charge: Option<BucketRule>, work: Work },
-    /// The live part of many channels of this shard.
-    Lives { channels: Vec<(CustomerId, ChannelId)> },
+    /// The statuses of many channels of this shard.
+    #[serde(rename = "Lives")]
+    ChannelStatuses { channels: Vec<(CustomerId, ChannelId)> },
     /// The deliveries of a message, behind one of them, in each of these channels of this shard that have stored it.
     MessageDeliveries {
         channels: Vec<ChannelId>,
@@ -139,7 +140,7 @@ impl OwnerRequest {
             }
             Self::Deliveries(request) => request.account(),
             Self::Usage(request) => request.account(),
-            Self::Lives { channels } => account_of(channels),
+            Self::ChannelStatuses { channels } => account_of(channels),
             Self::MessageDeliveries { channels, .. } => of_channel(*channels.first()?),
             _ => None,
         }
@@ -156,8 +157,9 @@ pub(crate) fn account_of(channels: &[(CustomerId, ChannelId)]) -> Option<Custome
 #[allow(clippy::large_enum_variant, reason = "most values are of the large variant")]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Work {
-    /// Nothing but the charge and the live part.
-    Look,
+    /// Nothing but the charge and the status.
+    #[serde(rename = "Look")]
+    GetStatus,
     /// A step of the status machine.
     Lifecycle(Lifecycle),
     /// The QR text, starting a pairing when the status permits.
@@ -267,9 +269,11 @@ pub enum OwnerResponse {
     /// Seconds until another attempt is possible, when this one was not.
     Attempt { retry_after: Option<u32> },
     /// The channel as it is now.
-    Live(Live),
+    #[serde(rename = "Live")]
+    ChannelStatus(ChannelStatus),
     /// Channels as they are now.
-    Lives(Vec<(ChannelId, Live)>),
+    #[serde(rename = "Lives")]
+    ChannelStatuses(Vec<(ChannelId, ChannelStatus)>),
     /// A QR text to pair by.
     Qr(QrCode),
     /// A code to pair by.
@@ -314,18 +318,18 @@ pub enum OwnerResponse {
     Imported { version: u64 },
 }
 
-/// Channels whose live parts are asked for at once. An account may have a quarter of a million, and what one answer says of all
-/// of them would stand before all else on its connection.
-pub(crate) const LIVES_AT_ONCE: usize = 10_000;
+/// Channels whose statuses are asked for at once. An account may have a quarter of a million, and what one answer says
+/// of all of them would stand before all else on its connection.
+pub(crate) const STATUSES_AT_ONCE: usize = 10_000;
 
-/// The part of a channel that lives in its shard.
+/// The status of a channel as the owner of its shard has it, and what belongs to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Live {
+pub struct ChannelStatus {
     pub status: Status,
     pub reason: Reason,
     pub phone_number: Option<String>,
     pub last_seen_at: Option<Timestamp>,
-    /// When the live part last changed.
+    /// When any of it last changed.
     pub updated_at: Option<Timestamp>,
     /// The owner that answers, for operators.
     pub node: u64,
@@ -403,9 +407,9 @@ mod tests {
         let message = MessageId::mint([0; 18]);
         let channels = vec![channel];
         assert_eq!(account(OwnerRequest::MessageDeliveries { channels, message, after: None }), Some(customer));
-        let lives = |whose| OwnerRequest::Lives { channels: vec![(customer, channel), (whose, channel)] };
-        assert_eq!(account(lives(customer)), Some(customer));
-        assert_eq!(account(lives(other)), None, "an operator looks at the channels of all");
+        let statuses = |whose| OwnerRequest::ChannelStatuses { channels: vec![(customer, channel), (whose, channel)] };
+        assert_eq!(account(statuses(customer)), Some(customer));
+        assert_eq!(account(statuses(other)), None, "an operator looks at the channels of all");
         // Sends wait for it, and an account that has used up its places must not pass its quota by that.
         assert_eq!(account(OwnerRequest::Usage(UsageRequest::MediaKept { customer })), None);
     }

@@ -39,7 +39,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backup::exports::Exports;
 use crate::call::request::Request;
-use crate::call::{Answer, Call, LIVES_AT_ONCE, Live, OwnerRequest, OwnerResponse, Work, of_kind};
+use crate::call::{Answer, Call, ChannelStatus, OwnerRequest, OwnerResponse, STATUSES_AT_ONCE, Work, of_kind};
 use crate::deliveries::{Deliveries, DeliveryRules};
 use crate::facts::{Certificates, Survey};
 use crate::figures::Point;
@@ -462,11 +462,15 @@ impl Cluster {
         }
     }
 
-    /// The live parts of many channels, from all the shards that they live in.
+    /// The statuses of many channels, from all the shards that they live in.
     ///
     /// # Errors
     /// 503 when one of the shards has no owner in time.
-    pub async fn lives(&self, ids: &[ChannelId], context: &CallContext) -> Result<HashMap<ChannelId, Live>, CallError> {
+    pub async fn channel_statuses(
+        &self,
+        ids: &[ChannelId],
+        context: &CallContext,
+    ) -> Result<HashMap<ChannelId, ChannelStatus>, CallError> {
         let mut by_shard: HashMap<ShardId, Vec<(CustomerId, ChannelId)>> = HashMap::new();
         self.directory.read(|state| {
             for id in ids {
@@ -477,10 +481,10 @@ impl Cluster {
         });
         let parts = by_shard.into_iter().map(|(shard, channels)| async move {
             let mut all = Vec::with_capacity(channels.len());
-            for channels in channels.chunks(LIVES_AT_ONCE) {
-                let request = OwnerRequest::Lives { channels: channels.to_vec() };
+            for channels in channels.chunks(STATUSES_AT_ONCE) {
+                let request = OwnerRequest::ChannelStatuses { channels: channels.to_vec() };
                 let answer = self.ask_shard(shard, request, context).await?;
-                all.extend(of_kind!(answer, OwnerResponse::Lives(lives) => lives)?);
+                all.extend(of_kind!(answer, OwnerResponse::ChannelStatuses(statuses) => statuses)?);
             }
             Ok::<_, CallError>(all)
         });
@@ -491,7 +495,7 @@ impl Cluster {
     /// when looking for them took too long: then the page's frontier says how far it reaches.
     ///
     /// # Errors
-    /// As [`Cluster::lives`].
+    /// As [`Cluster::channel_statuses`].
     pub async fn history(
         &self,
         customer: CustomerId,
@@ -518,7 +522,7 @@ impl Cluster {
     /// holds.
     ///
     /// # Errors
-    /// As [`Cluster::lives`].
+    /// As [`Cluster::channel_statuses`].
     pub async fn message_deliveries(
         &self,
         channels: Vec<ChannelId>,

@@ -495,11 +495,11 @@ mod tests {
     use model::status::{Reason, Status};
 
     use super::*;
-    use crate::call::{LIVES_AT_ONCE, Live, OwnerResponse};
+    use crate::call::{ChannelStatus, OwnerResponse, STATUSES_AT_ONCE};
 
     #[test]
     fn the_live_parts_that_are_asked_for_at_once_leave_room_on_their_connection() {
-        let live = Live {
+        let live = ChannelStatus {
             status: Status::LoggedOut,
             reason: Reason::ReconnectBudget,
             phone_number: Some("1".repeat(128)),
@@ -509,8 +509,8 @@ mod tests {
             epoch: u64::MAX,
             shard: ShardId::MAX,
         };
-        let lives = vec![(ChannelId::random(), live); LIVES_AT_ONCE];
-        let answer = Answer::Result { channel_level: None, result: Ok(OwnerResponse::Lives(lives)) };
+        let statuses = vec![(ChannelId::random(), live); STATUSES_AT_ONCE];
+        let answer = Answer::Result { channel_level: None, result: Ok(OwnerResponse::ChannelStatuses(statuses)) };
         let bytes = body_of(&Response::Answer(answer)).len();
         assert!(bytes <= MAX_BODY / 8, "{bytes}");
     }

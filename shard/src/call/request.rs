@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::bundle::{Export, Exported, Import};
 use super::media::{MediaPage, MediaWork};
 use super::read::Read;
-use super::{Live, OwnerResponse, PairingCode, QrCode, Send, Sent, Work};
+use super::{ChannelStatus, OwnerResponse, PairingCode, QrCode, Send, Sent, Work};
 use crate::media::record::{MediaDirection, MediaRow};
 use crate::records::StatusChange;
 use crate::settings::{ChangeSettings, Changed};
@@ -117,8 +117,8 @@ macro_rules! requests {
 }
 
 requests! {
-    GetStatus => Live: |_| Work::Look, OwnerResponse::Live(live) => live;
-    Lifecycle => Live: |call| Work::Lifecycle(call), OwnerResponse::Live(live) => live;
+    GetStatus => ChannelStatus: |_| Work::GetStatus, OwnerResponse::ChannelStatus(live) => live;
+    Lifecycle => ChannelStatus: |call| Work::Lifecycle(call), OwnerResponse::ChannelStatus(live) => live;
     ShowQr => QrCode: |_| Work::Qr, OwnerResponse::Qr(code) => code;
     PairCode => PairingCode: |code| Work::PairCode(code), OwnerResponse::PairCode(code) => code;
     Send => Sent: |send| Work::Send(send), OwnerResponse::Sent(sent) => sent;
@@ -150,10 +150,12 @@ requests! {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use model::id::{ChannelId, CustomerId};
     use model::msgpack;
 
     use super::*;
-    use crate::call::Answer;
+    use crate::call::{Answer, OwnerRequest};
+    use crate::stream::StreamRequest;
 
     #[test]
     fn requests_and_answers_go_between_nodes_as_former_releases_say_them() {
@@ -162,10 +164,17 @@ mod tests {
             Lifecycle { trigger: Trigger, by_operator: bool },
             PairCode { phone_number: String, display_name: Option<String> },
             StatusHistory { limit: usize, before: Option<(Timestamp, u64)> },
+            Look,
+        }
+        #[derive(Serialize)]
+        enum FormerAsk {
+            Lives { channels: Vec<(CustomerId, ChannelId)> },
+            Stream { customer: CustomerId, ask: StreamRequest },
         }
         #[derive(Serialize)]
         enum FormerDone {
             PairCode { code: String, expires_at: Timestamp },
+            Lives(Vec<(ChannelId, ChannelStatus)>),
         }
         #[derive(Serialize)]
         enum FormerAnswer {
@@ -184,5 +193,12 @@ mod tests {
         let made = OwnerResponse::PairCode(PairingCode { code: "ABCD".to_owned(), expires_at: at });
         assert_eq!(said(&made), said(&FormerDone::PairCode { code: "ABCD".to_owned(), expires_at: at }));
         assert_eq!(said(&Answer::NotLeader), said(&FormerAnswer::NotOwner));
+        assert_eq!(said(&GetStatus.work()), said(&Former::Look));
+        let statuses = OwnerRequest::ChannelStatuses { channels: Vec::new() };
+        assert_eq!(said(&statuses), said(&FormerAsk::Lives { channels: Vec::new() }));
+        assert_eq!(said(&OwnerResponse::ChannelStatuses(Vec::new())), said(&FormerDone::Lives(Vec::new())));
+        let (customer, ask) = (CustomerId::random(), StreamRequest::UseTicket { digest: Bytes::new() });
+        let stream = OwnerRequest::Stream { customer, request: ask.clone() };
+        assert_eq!(said(&stream), said(&FormerAsk::Stream { customer, ask }));
     }
 }

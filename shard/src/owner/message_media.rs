@@ -56,7 +56,7 @@ impl Owner {
             // Media that is not here yet is shown in its present state.
             (MediaState::Pending | MediaState::Failed, _) => Ok(OwnerResponse::Media(Some(Box::new(row)))),
             (MediaState::Gone, FetchEnd::NotConnected) => {
-                Err(CallError::not_connected(self.stored_live(channel, customer).status).into())
+                Err(CallError::not_connected(self.stored_status(channel, customer).status).into())
             }
             (MediaState::Gone, FetchEnd::Later | FetchEnd::NoRoom) => Err(CallError::upstream_timeout().into()),
         }

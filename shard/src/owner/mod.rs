@@ -81,7 +81,7 @@ use self::settling::{Settling, Shown};
 use self::status_counts::StatusCounts;
 use self::taken_over::TakeOvers;
 use crate::buckets::Buckets;
-use crate::call::{Live, OwnerResponse, PairingCode, SentStatus, Work};
+use crate::call::{ChannelStatus, OwnerResponse, PairingCode, SentStatus, Work};
 use crate::coordinator::Coordinator;
 use crate::keys;
 use crate::media::store::MediaStore;
@@ -221,10 +221,10 @@ impl Owner {
         self.node.rooms.lacks_quorum(|| self.group.members().voters)
     }
 
-    /// The live part of a channel as it is stored; what is stored is what the owner last did.
-    pub fn stored_live(&self, id: ChannelId, customer: CustomerId) -> Live {
+    /// The status of a channel as it is stored; what is stored is what the owner last did.
+    pub fn stored_status(&self, id: ChannelId, customer: CustomerId) -> ChannelStatus {
         let row = self.reader.get(&keys::channel(id)).map_or_else(|| ChannelRow::new(id, customer), |row| decode(&row));
-        let mut live = self.live_of(&row);
+        let mut live = self.channel_status_of(&row);
         // A stored `connected` counts only while the session that it speaks of can live.
         if live.status == Status::Connected && self.recovering.lock().contains(&id) {
             live.status = Status::Reconnecting;
@@ -244,8 +244,8 @@ impl Owner {
         self.recovering.lock().remove(&id);
     }
 
-    pub fn live_of(&self, row: &ChannelRow) -> Live {
-        Live {
+    pub fn channel_status_of(&self, row: &ChannelRow) -> ChannelStatus {
+        ChannelStatus {
             status: row.status,
             reason: row.reason,
             phone_number: row.phone_number.clone(),
@@ -277,11 +277,11 @@ impl Owner {
                 return Box::pin(self.message_media(customer, channel, &message_id)).await;
             }
             Work::Read(read) => return Ok(Box::pin(self.read(customer, channel, read, deadline)).await?),
-            Work::Look => return Ok(OwnerResponse::Live(self.stored_live(channel, customer))),
+            Work::GetStatus => return Ok(OwnerResponse::ChannelStatus(self.stored_status(channel, customer))),
             work => work,
         };
         let began = Instant::now();
-        let status_now = || self.stored_live(channel, customer).status;
+        let status_now = || self.stored_status(channel, customer).status;
         // Whoever has waited in vain may have waited for a channel that was deleted meanwhile.
         let in_vain = |error| if self.is_deleted(channel) { CallError::channel_not_found() } else { error };
         let (reply, replied) = oneshot::channel();

@@ -63,7 +63,7 @@ impl Channel {
             Work::Export(export) => self.export(export).await,
             Work::Import(import) => self.import(import, call_id).await,
             // Sends and operations are taken by the caller; the status, media and reads do not come here.
-            Work::Look
+            Work::GetStatus
             | Work::Send(_)
             | Work::Operate { .. }
             | Work::Media(_)
@@ -74,7 +74,7 @@ impl Channel {
 
     async fn lifecycle(&mut self, trigger: Trigger, by_operator: bool, call_id: Uuid) -> Answered<Worked> {
         if self.row.moved_by == Some(call_id) {
-            return Ok(Worked::Done(OwnerResponse::Live(self.owner.live_of(&self.row))));
+            return Ok(Worked::Done(OwnerResponse::ChannelStatus(self.owner.channel_status_of(&self.row))));
         }
         if trigger == Trigger::Enable && self.row.disabled_by_operator && !by_operator {
             return Err(CallError::insufficient_scope(&["operator".to_owned()], &[]).into());
@@ -93,7 +93,7 @@ impl Channel {
         }
         let extra = Extra { by_operator, call_id: Some(call_id), ..Extra::default() };
         match self.transition(trigger, Some(extra)).await? {
-            Ok(()) => Ok(Worked::Done(OwnerResponse::Live(self.owner.live_of(&self.row)))),
+            Ok(()) => Ok(Worked::Done(OwnerResponse::ChannelStatus(self.owner.channel_status_of(&self.row)))),
             Err(refusal) => Err(self.refusal(refusal, trigger, before).into()),
         }
     }
