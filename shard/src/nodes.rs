@@ -7,7 +7,7 @@ use model::error::CallError;
 use model::id::{NodeId, ShardId};
 
 use crate::call::{Answer, Call};
-use crate::facts::NodeStatus;
+use crate::report::NodeStatus;
 
 #[async_trait]
 pub trait Nodes: Send + Sync {

@@ -1,9 +1,9 @@
 //! Finds the owner of a shard, wherever it is, and asks it; tries again while the shard has none.
 
-mod facts;
 mod format;
 mod own;
 mod places;
+mod survey;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -34,14 +34,14 @@ pub(crate) use self::own::rss_bytes;
 use self::places::Places;
 use crate::answer;
 use crate::call::{Answer, CALL_VERSION, Call, OwnerRequest, Work};
-pub use crate::facts::NodeStatus;
-use crate::facts::{Certificates, NodeReport};
 use crate::figures::{Figures, Point};
 use crate::format::Release;
 use crate::media::blobs::Blobs;
 use crate::nodes::Nodes;
 use crate::owner::hosting::Owners;
 use crate::owner::pace::StartLimiter;
+pub use crate::report::NodeStatus;
+use crate::report::{Certificates, NodeReport};
 
 /// The service under which nodes ask owners.
 pub const SHARD_SERVICE: u16 = 257;
@@ -114,7 +114,7 @@ pub struct About {
     /// The master keys that it was given.
     pub master_keys: Vec<MasterKeyId>,
     pub certificates: Certificates,
-    /// See [`NodeReport::alike`](crate::facts::NodeReport::alike).
+    /// See [`NodeReport::alike`](crate::report::NodeReport::alike).
     pub alike: BTreeMap<String, String>,
     pub ports: Vec<Arc<Port>>,
     /// How long it says that it is not ready before its leads go, for balancers to hear of it.
@@ -277,14 +277,14 @@ impl Router {
         self.blobs.fetch_lacking_of(shard).await.then_some(applied)
     }
 
-    /// Asks one node for its facts.
+    /// Asks one node for its report.
     pub(crate) async fn report_of(&self, node: NodeId, deadline: Instant) -> Result<NodeReport, String> {
         if node == self.node {
             let looking = tokio::time::timeout_at(deadline.into(), self.own_report());
             return looking.await.map_err(|_| "its disk does not answer in time".to_owned());
         }
         match self.ask_node(node, Request::NodeReport, deadline).await {
-            Ok(Response::NodeReport(facts)) => Ok(*facts),
+            Ok(Response::NodeReport(report)) => Ok(*report),
             Ok(_) => Err("is of another release, which does not say".to_owned()),
             Err(PeerError::TimedOut) => Err("does not answer in time".to_owned()),
             Err(error) => Err(error.to_string()),

@@ -2,8 +2,8 @@
 
 mod beat;
 mod compare;
-pub mod facts;
 mod life;
+pub mod report;
 mod services;
 mod stores;
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use model::id::{NodeId, ShardId};
 
-use crate::facts::NodeStatus;
+use crate::report::NodeStatus;
 
 /// The load of a shard that has nothing to do: a quiet shard counts, too. Loads are whole numbers of thousandths of it.
 pub const QUIET: u64 = 1_000;
@@ -101,7 +101,7 @@ fn middle(mut said: Vec<u64>) -> u64 {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::facts::tests::node_status;
+    use crate::report::tests::node_status;
 
     fn told(work: &[&[(ShardId, u64)]]) -> Loads {
         let said = (1..)

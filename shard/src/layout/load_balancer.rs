@@ -9,7 +9,7 @@ use raft::directory::members::NodeState;
 use raft::directory::state::DirectoryState;
 
 use super::load::{Loads, QUIET};
-use crate::facts::NodeStatus;
+use crate::report::NodeStatus;
 
 /// When leads move by themselves. The times are for a cluster at work; tests have their own.
 #[derive(Clone, Copy, Debug)]
@@ -128,7 +128,7 @@ mod tests {
     use super::super::place;
     use super::super::plan;
     use super::*;
-    use crate::facts::tests::node_status;
+    use crate::report::tests::node_status;
 
     const RULES: Rules = Rules {
         enabled: true,

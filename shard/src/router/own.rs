@@ -9,7 +9,7 @@ use model::status::Status;
 use raft::directory::members::NodeState;
 
 use super::Router;
-use crate::facts::NodeStatus;
+use crate::report::NodeStatus;
 
 /// How long a node that has taken a lead warms up before it should be given the next one.
 const WARM_UP: Duration = Duration::from_secs(1);

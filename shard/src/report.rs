@@ -10,7 +10,7 @@ use model::id::{NodeId, ShardId};
 use model::seal::MasterKeyId;
 use model::status::Status;
 use model::time::Timestamp;
-use raft::host::facts::HostFacts;
+use raft::host::report::HostReport;
 use raft::room::Level;
 use raft::transport::unauthenticated::authority_hash;
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,7 @@ pub struct NodeReport {
     pub status: NodeStatus,
     /// Its wall clock.
     pub clock: Timestamp,
-    pub host: HostFacts,
+    pub host: HostReport,
     /// Its copy of the directory is young enough to act on.
     pub directory_is_fresh: bool,
     /// The master keys that it was given, the one to be used from now on first. Earlier releases do not say.
@@ -78,7 +78,7 @@ pub struct NodeReport {
     pub master_keys: Vec<MasterKeyId>,
     /// The certificates that it shows and trusts. Earlier releases do not say.
     #[serde(default)]
-    pub certificates: Vec<CertificateFacts>,
+    pub certificates: Vec<CertificateReport>,
     /// Keys of the configuration that have to be alike on all nodes, and what they are here. Earlier releases do not say.
     #[serde(default)]
     pub alike: BTreeMap<String, String>,
@@ -88,7 +88,7 @@ pub struct NodeReport {
 
 /// A certificate of a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct CertificateFacts {
+pub struct CertificateReport {
     /// The configuration key that names its file.
     pub key: String,
     pub expires_at: Timestamp,
@@ -127,7 +127,7 @@ pub fn authority_id(ca_pem: &str) -> Result<String, String> {
 }
 
 /// Looks at the certificates of this node as they are now: one may be exchanged while it runs.
-pub type Certificates = Arc<dyn Fn() -> Vec<CertificateFacts> + Send + Sync>;
+pub type Certificates = Arc<dyn Fn() -> Vec<CertificateReport> + Send + Sync>;
 
 /// What was heard of a node.
 #[derive(Clone, Debug)]
@@ -166,7 +166,7 @@ pub fn unlike<'a>(said: impl IntoIterator<Item = (NodeId, &'a str)>) -> Option<S
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use raft::host::facts::GroupFacts;
+    use raft::host::report::GroupReport;
 
     use super::*;
 
@@ -191,15 +191,15 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn heard_with(groups: Vec<GroupFacts>) -> Heard {
+    pub(crate) fn heard_with(groups: Vec<GroupReport>) -> Heard {
         let mut heard = heard(0, 0, 0);
         heard.report.host.groups = groups;
         heard
     }
 
     fn heard(clock: i64, asked: i64, took: u64) -> Heard {
-        let host = HostFacts { groups: Vec::new(), syncs: None, disk: None, panics: BTreeMap::new() };
-        let facts = NodeReport {
+        let host = HostReport { groups: Vec::new(), syncs: None, disk: None, panics: BTreeMap::new() };
+        let report = NodeReport {
             status: node_status(),
             clock: Timestamp(clock),
             host,
@@ -209,7 +209,7 @@ pub(crate) mod tests {
             alike: BTreeMap::new(),
             channels: BTreeMap::new(),
         };
-        Heard::new(facts, Timestamp(asked), Duration::from_millis(took))
+        Heard::new(report, Timestamp(asked), Duration::from_millis(took))
     }
 
     #[test]
