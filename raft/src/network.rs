@@ -25,7 +25,7 @@ use crate::contacts::{Contacts, is_loyal};
 use crate::copies::Copies;
 use crate::failpoint::{self, Wire};
 use crate::machine::{DIRECTORY_GROUP, GroupId};
-use crate::pace::Pace;
+use crate::rate_limiter::RateLimiter;
 use crate::replication::{commit_patience, pipelined};
 use crate::state::snapshot::{SnapshotData, Source};
 use crate::telemetry;
@@ -115,7 +115,7 @@ pub(crate) struct Factory {
     pub(crate) reads: Arc<AtomicUsize>,
     pub(crate) contacts: Arc<Contacts<Instant>>,
     /// Shared by all groups of the node.
-    pub(crate) pace: Arc<Pace>,
+    pub(crate) rate_limiter: Arc<RateLimiter>,
     pub(crate) copies: Arc<Copies>,
 }
 
@@ -229,7 +229,7 @@ impl Network {
         let mut number = 0_u64;
         while let Some(chunk) = chunks.recv().await {
             let chunk = chunk.map_err(|error| StreamingError::Network(NetworkError::new(&error)))?;
-            tokio::time::sleep_until(self.factory.pace.turn(chunk.len(), Instant::now()).into()).await;
+            tokio::time::sleep_until(self.factory.rate_limiter.reserve(chunk.len(), Instant::now()).into()).await;
             let body = [&self.factory.group.to_be_bytes()[..], &number.to_be_bytes(), &chunk[..]].concat();
             call(service::SNAPSHOT_CHUNK, body.into(), CHUNK_TIMEOUT).await?;
             copying.sent(chunk.len());
@@ -374,7 +374,7 @@ mod tests {
                 votes_from,
                 reads: Arc::default(),
                 contacts: Arc::default(),
-                pace: Arc::new(Pace::new(1)),
+                rate_limiter: Arc::new(RateLimiter::new(1)),
                 copies: Arc::default(),
             };
             let mut network = factory.new_client(2, &()).await;
