@@ -384,7 +384,7 @@ fn retention(config: &Config) -> Retention {
         most_deleted_channels: config.history.most_deleted_channels,
         lids: config.history.keep_lids.0,
         most_lids: config.history.most_lids,
-        trim_every: config.history.trim_every.0,
+        expire_every: config.history.trim_every.0,
     }
 }
 

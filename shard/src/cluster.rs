@@ -214,7 +214,7 @@ impl Cluster {
             nodes: router.clone(),
             rooms: Arc::new(Rooms::new(node, host.room().clone())),
             retention: Arc::new(config.retention),
-            trimming: Semaphore::new(1),
+            expiring: Semaphore::new(1),
             handing_over: Semaphore::new(1),
             take_overs: TakeOvers::default(),
             outbox_bytes: OutboxBytes::default(),

@@ -127,7 +127,7 @@ pub async fn run(owner: Arc<Owner>) {
     // A shard without an owner for a moment keeps what its owner said last.
     let mut elsewhere: BTreeMap<ShardId, KeptBytes> = BTreeMap::new();
     loop {
-        tokio::time::sleep(owner.node.retention.trim_every.min(EVERY)).await;
+        tokio::time::sleep(owner.node.retention.expire_every.min(EVERY)).await;
         // Before, an operator could not set the quota.
         if owner.node.directory.format() < Format::THIRD {
             continue;

@@ -145,7 +145,7 @@ pub struct NodeContext {
     pub retention: Arc<Retention>,
     pub rooms: Arc<Rooms>,
     /// Lets rows of one shard of this node expire at a time.
-    pub trimming: Semaphore,
+    pub expiring: Semaphore,
     /// Lets one lead of this node go at a time.
     pub handing_over: Semaphore,
     pub take_overs: TakeOvers,

@@ -121,7 +121,7 @@ fn events_of(command: &Command) -> &[NewEvent] {
         | Command::Reseal { .. }
         | Command::ChangeSettings { .. }
         | Command::Delivery(_)
-        | Command::Trim(_)
+        | Command::Expire(_)
         | Command::Forget { .. }
         | Command::Media(_)
         | Command::Release { .. }

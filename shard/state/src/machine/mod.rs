@@ -1,6 +1,7 @@
 //! The shard's state machine: commands of its channels, applied to its part of the store. Pure; see `machine::Machine`.
 
 mod deliveries;
+mod expire;
 mod forget;
 mod inbound;
 mod lids;
@@ -8,7 +9,6 @@ mod project;
 mod receipts;
 mod reseal;
 mod settings;
-mod trim;
 mod usage;
 
 use bytes::Bytes;
@@ -133,7 +133,7 @@ impl Apply<'_> {
             Command::Delivery(command) => self.delivery(command),
             Command::Media(command) => self.media(command),
             Command::Forget { channel, customer } => self.forget(channel, customer),
-            Command::Trim(trim) => self.trim(trim),
+            Command::Expire(expire) => self.expire(expire),
             Command::Release { home, upto } => ring::release(self.state, home, upto),
             Command::Gather { source, after, upto, at, events } => {
                 ring::gather(self.state, source, after, upto, at, events)
@@ -403,8 +403,8 @@ impl Apply<'_> {
 }
 
 #[cfg(test)]
+mod expire_tests;
+#[cfg(test)]
 mod receipt_tests;
 #[cfg(test)]
 pub(crate) mod tests;
-#[cfg(test)]
-mod trim_tests;

@@ -18,7 +18,7 @@ use super::*;
 use crate::command::{Batch, BatchReply, NewDelivery};
 use crate::history::{MessageStatus, Source};
 use crate::records::{Failure, MessageRow, MessageState, OutboxEntry};
-use crate::retention::Trim;
+use crate::retention::Expire;
 
 mod deliveries;
 mod outbox;
