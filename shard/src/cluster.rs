@@ -265,7 +265,7 @@ impl Cluster {
             tasks.push(supervise::spawn(task, move || begin(cluster.clone(), cluster.stop.clone())));
         };
         keep("the directory's expiry", |cluster, stop| {
-            cluster.directory.clone().keep_trimmed(cluster.deletion_grace, stop)
+            cluster.directory.clone().run_expiry(cluster.deletion_grace, stop)
         });
         keep("the rest of deletions", |cluster, stop| cluster.directory.clone().keep_deletions_finished(stop));
         keep("the directory's members", |cluster, stop| cluster.directory.clone().keep_members(stop));
