@@ -186,7 +186,8 @@ pub enum Work {
     /// Other settings, in every status.
     ChangeSettings(ChangeSettings),
     /// The directory has deleted the channel: end its session and wipe it.
-    Forget,
+    #[serde(rename = "Forget")]
+    DeleteChannel,
     /// Changes of the status, the newest first.
     StatusHistory(StatusHistory),
     /// A part of the session of a channel that rests. From format 3 on.

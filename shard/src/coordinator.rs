@@ -46,7 +46,7 @@ pub const TESTS_WITHIN: Duration = Duration::from_secs(60);
 const SWEEP_ABOVE: usize = 4096;
 
 /// After this long without a report, an endpoint's counts say nothing any more.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
+const ENTRY_LIFE: Duration = Duration::from_secs(3600);
 
 /// The places that each member has without asking.
 pub fn own_places(members: usize) -> usize {
@@ -113,7 +113,7 @@ impl Coordinator {
     /// Takes a node's report and rules. `members` is the number of nodes of the cluster.
     pub fn rule(&mut self, report: &Report, members: usize, now: Timestamp) -> Ruling {
         if self.endpoints.len() >= SWEEP_ABOVE {
-            self.endpoints.retain(|_, counted| now.since(counted.reported_at) < FORGOTTEN_AFTER);
+            self.endpoints.retain(|_, counted| now.since(counted.reported_at) < ENTRY_LIFE);
         }
         let counted = self.endpoints.entry(report.endpoint).or_default();
         counted.reported_at = now;

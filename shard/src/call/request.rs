@@ -87,7 +87,7 @@ pub struct ReadPage(pub Read);
 pub struct ReadCounted(pub Read);
 
 /// The directory has deleted the channel: end its session and wipe it.
-pub struct Forget;
+pub struct DeleteChannel;
 
 /// Changes before a place: a time, and the version that the change there made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -140,7 +140,7 @@ requests! {
     ReadCounted => (Vec<Bytes>, usize): |Self(read)| Work::Read(read),
         OwnerResponse::Counted { rows, count } => (rows, count);
     ChangeSettings => Changed: |change| Work::ChangeSettings(change), OwnerResponse::Settings(changed) => changed;
-    Forget => (): |_| Work::Forget, OwnerResponse::Nothing => ();
+    DeleteChannel => (): |_| Work::DeleteChannel, OwnerResponse::Nothing => ();
     Export => Exported: |export| Work::Export(export), OwnerResponse::Exported(part) => *part;
     Import => u64: |import| Work::Import(import), OwnerResponse::Imported { version } => version;
     StatusHistory => Vec<(u64, StatusChange)>: |page| Work::StatusHistory(page),

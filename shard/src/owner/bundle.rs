@@ -32,7 +32,7 @@ const ROWS_AT_ONCE: usize = 32;
 impl Channel {
     /// Reads a part of what the channel holds, in a status that nothing but an explicit call leaves.
     pub async fn export(&mut self, Export { from }: Export) -> Answered<Worked> {
-        if self.row.forgotten {
+        if self.row.deleted {
             return Err(CallError::channel_not_found().into());
         }
         let status = self.row.status;
@@ -108,7 +108,7 @@ impl Channel {
 
     /// Takes a step of an import.
     pub async fn import(&mut self, import: Import, call_id: Uuid) -> Answered<Worked> {
-        if self.row.forgotten {
+        if self.row.deleted {
             return Err(CallError::channel_not_found().into());
         }
         match import {
@@ -133,7 +133,7 @@ impl Channel {
                 return Err(self.refusal(refusal, Trigger::Imported, before).into());
             }
         }
-        self.forget_sync().await?;
+        self.clear_sync().await?;
         // The other cluster may have gone on with the session after it was exported.
         self.store(vec![mark()], Vec::new()).await?;
         Ok(self.imported())
@@ -158,7 +158,7 @@ impl Channel {
         commands.push(Command::Auth { channel: self.row.id, customer: self.row.customer, writes });
         match self.owner.committer.commit(commands).await?.pop() {
             Some(Reply::Done) => {}
-            Some(Reply::Forgotten) => return Err(CallError::channel_not_found().into()),
+            Some(Reply::ChannelDeleted) => return Err(CallError::channel_not_found().into()),
             Some(Reply::TooLarge) => return Err(CallError::payload_too_large_over(LARGEST_COMMAND as u64).into()),
             _ => return Err(CallError::internal_error().into()),
         }

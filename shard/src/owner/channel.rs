@@ -524,7 +524,7 @@ impl Channel {
                         Some(Reply::Unchanged) => self.sent_before(*row, client_ref),
                         Some(Reply::Refused(status)) => Err(self.refuse_send(*status)),
                         Some(Reply::QueueFull) => Err(CallError::worker_at_capacity()),
-                        Some(Reply::Forgotten) => Err(CallError::channel_not_found()),
+                        Some(Reply::ChannelDeleted) => Err(CallError::channel_not_found()),
                         Some(Reply::OverQuota { used }) => {
                             let MediaRoom { limit, elsewhere } = room.unwrap_or_default();
                             Err(CallError::plan_limit(Quota::MediaBytes, limit, elsewhere + used))

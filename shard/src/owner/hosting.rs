@@ -430,7 +430,7 @@ pub async fn hand_over_lead(owner: &Arc<Owner>, target: NodeId) {
 /// Wipes channels as the directory deletes them, and those that were deleted while no owner was there to see it.
 async fn watch_directory(owner: Arc<Owner>) {
     let mut changes = owner.node.directory.changes();
-    forget_deleted(&owner).await;
+    wipe_deleted(&owner).await;
     loop {
         match changes.recv().await {
             Ok(Change::Channel(id)) => {
@@ -441,29 +441,29 @@ async fn watch_directory(owner: Arc<Owner>) {
                     (deleted && here).then_some(record.customer_id)
                 });
                 if let Some(customer) = mine {
-                    forget_soon(&owner, customer, id);
+                    wipe_soon(&owner, customer, id);
                 }
             }
-            Ok(Change::Everything) | Err(broadcast::error::RecvError::Lagged(_)) => forget_deleted(&owner).await,
+            Ok(Change::Everything) | Err(broadcast::error::RecvError::Lagged(_)) => wipe_deleted(&owner).await,
             Ok(_) => {}
             Err(broadcast::error::RecvError::Closed) => return,
         }
     }
 }
 
-async fn forget_deleted(owner: &Arc<Owner>) {
+async fn wipe_deleted(owner: &Arc<Owner>) {
     let deleted: Vec<_> = owner.node.directory.read(|state| {
         let here = state.channels.values().filter(|record| record.deleted_at.is_some());
         let here = here.filter(|record| state.shard_of(record.slot()) == Some(owner.shard));
         here.map(|record| (record.customer_id, record.id)).collect()
     });
     for (customer, id) in deleted {
-        forget_soon(owner, customer, id);
+        wipe_soon(owner, customer, id);
     }
 }
 
 /// All of a deleted account's channels end at once; what they have stored is wiped a few channels at a time.
-fn forget_soon(owner: &Arc<Owner>, customer: CustomerId, channel: ChannelId) {
-    let forgetting = owner.clone();
-    owner.tasks.spawn(async move { forgetting.forget(customer, channel).await });
+fn wipe_soon(owner: &Arc<Owner>, customer: CustomerId, channel: ChannelId) {
+    let wiping = owner.clone();
+    owner.tasks.spawn(async move { wiping.wipe(customer, channel).await });
 }

@@ -142,7 +142,7 @@ impl Channel {
         match self.commit(Command::Move(command.clone())).await? {
             Reply::Done => {}
             // Only this task moves the channel, so that another version means another owner.
-            Reply::Forgotten => {
+            Reply::ChannelDeleted => {
                 self.end_session();
                 return Ok(Err(Refusal::Invalid));
             }
@@ -271,7 +271,7 @@ impl Channel {
             }
             Status::Connected => {
                 self.failures = 0;
-                self.outbox.forget_writes();
+                self.outbox.clear_writes();
                 self.pace_anew();
                 self.write_outbox().await;
             }
@@ -503,7 +503,7 @@ impl Channel {
             SessionEvent::QrTimeout => self.go_on(Trigger::QrTimeout).await?,
             SessionEvent::Paired(identity) => {
                 self.row.credentials = true;
-                self.forget_sync().await?;
+                self.clear_sync().await?;
                 let _ = self.transition(Trigger::Paired, Some(Extra::identified(*identity))).await?;
                 if let Some(running) = &mut self.running {
                     running.opened_at = Instant::now();

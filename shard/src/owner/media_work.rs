@@ -60,14 +60,14 @@ pub async fn work(
         MediaWork::Add(row) => {
             let row = settled(owner, row);
             match commit(owner, MediaCommand::Add(row.clone())).await? {
-                Reply::Forgotten => Err(CallError::channel_not_found().into()),
+                Reply::ChannelDeleted => Err(CallError::channel_not_found().into()),
                 _ => done(Some(*row)),
             }
         }
         MediaWork::AddWithin { row, limit, elsewhere } => {
             let row = settled(owner, row);
             match commit(owner, MediaCommand::AddWithin { row: row.clone(), limit, elsewhere }).await? {
-                Reply::Forgotten => Err(CallError::channel_not_found().into()),
+                Reply::ChannelDeleted => Err(CallError::channel_not_found().into()),
                 Reply::OverQuota { used } => {
                     Err(CallError::plan_limit(Quota::MediaBytes, limit, elsewhere + used).into())
                 }

@@ -343,7 +343,7 @@ impl Owner {
             let directory = &self.node.directory;
             directory.read(|state| state.channel(channel).is_some_and(|record| record.customer_id == customer))
         };
-        if matches!(work, Work::Forget) || owned() {
+        if matches!(work, Work::DeleteChannel) || owned() {
             return Ok(());
         }
         if self.node.directory.refresh(deadline).await.is_err() {
@@ -413,10 +413,10 @@ impl Owner {
         for (_, row) in rows {
             let row: ChannelRow = decode(&row);
             // A row that media made for a channel that was never touched counts as the task of that channel counts it.
-            if !row.forgotten && (row.version > 0 || row.credentials) {
+            if !row.deleted && (row.version > 0 || row.credentials) {
                 self.status_counts.enters(row.status);
             }
-            if row.forgotten || !(row.status.runs() || row.status == Status::Disconnected) {
+            if row.deleted || !(row.status.runs() || row.status == Status::Disconnected) {
                 continue;
             }
             // Deleted while no owner was there to see it: it must not log in once more before it is wiped.
@@ -440,14 +440,14 @@ impl Owner {
     }
 
     /// Wipes a channel that the directory has deleted, or what an earlier owner left of it.
-    pub(super) async fn forget(self: &Arc<Self>, customer: CustomerId, channel: ChannelId) {
+    pub(super) async fn wipe(self: &Arc<Self>, customer: CustomerId, channel: ChannelId) {
         let row: Option<ChannelRow> = self.reader.get(&keys::channel(channel)).map(|row| decode(&row));
         if row.is_none_or(|row| row.wiped) || self.lost.is_cancelled() {
             return;
         }
         let deadline = Instant::now() + Duration::from_secs(30);
         let request = RequestId::mint();
-        let _ = self.work(customer, channel, Work::Forget, Uuid::new_v4(), request, deadline).await;
+        let _ = self.work(customer, channel, Work::DeleteChannel, Uuid::new_v4(), request, deadline).await;
     }
 
     /// Closes all sessions in order, so that the next owner finds nothing in its way, and cuts those that are not closed by the

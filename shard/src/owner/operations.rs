@@ -142,7 +142,7 @@ impl Channel {
     ) -> Result<(), LeadershipLost> {
         let deadline = Instant::now() + RECOVERY_PATIENCE;
         let asked = Box::new(Asked { operation, reply, again, written: false, deadline, overtaken: 0 });
-        if !self.row.forgotten
+        if !self.row.deleted
             && !self.is_logged_in()
             && let Some(answer) = projection::alone(&asked.operation)
         {
@@ -150,7 +150,7 @@ impl Channel {
             asked.answer(answer);
             return Ok(());
         }
-        if self.row.forgotten || !may_operate(self.row.status) {
+        if self.row.deleted || !may_operate(self.row.status) {
             asked.answer(Err(self.refuse_send(self.row.status)));
             return Ok(());
         }
@@ -194,7 +194,7 @@ impl Channel {
 
     /// The channel has moved: where it does not run any more, nothing waits for it.
     pub fn review_operations(&mut self) {
-        if self.row.forgotten || !may_operate(self.row.status) {
+        if self.row.deleted || !may_operate(self.row.status) {
             let error = self.refuse_send(self.row.status);
             self.operations.refuse(&error);
         }
@@ -225,7 +225,7 @@ impl Channel {
     }
 
     /// What is known of the network's side belongs to another life of the phone.
-    pub async fn forget_sync(&mut self) -> Result<(), LeadershipLost> {
+    pub async fn clear_sync(&mut self) -> Result<(), LeadershipLost> {
         self.project(|rows, _| rows.replace_all::<Synced>(&[])).await
     }
 

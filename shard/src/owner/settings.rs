@@ -95,7 +95,7 @@ impl Channel {
         };
         match self.commit(command).await? {
             Reply::Done => {}
-            Reply::Forgotten => return Err(CallError::channel_not_found().into()),
+            Reply::ChannelDeleted => return Err(CallError::channel_not_found().into()),
             Reply::TooLarge => return Err(CallError::payload_too_large_over(LARGEST_COMMAND as u64).into()),
             // Only this task changes them, so that another version means another owner.
             _ => return Err(LeadershipLost.into()),

@@ -122,7 +122,7 @@ fn events_of(command: &Command) -> &[NewEvent] {
         | Command::ChangeSettings { .. }
         | Command::Delivery(_)
         | Command::Expire(_)
-        | Command::Forget { .. }
+        | Command::DeleteChannel { .. }
         | Command::Media(_)
         | Command::Release { .. }
         | Command::Gather { .. }

@@ -28,7 +28,7 @@ impl Channel {
             Work::Lifecycle(Lifecycle { trigger, by_operator }) => self.lifecycle(trigger, by_operator, call_id).await,
             Work::Qr => self.show_qr().await,
             Work::PairCode(wanted) => self.pairing(wanted).await,
-            Work::Forget => {
+            Work::DeleteChannel => {
                 self.close_in_order().await?;
                 // Each of them was answered with a 202: it ends in an event, as with any other end of the channel.
                 self.end_sends("the channel was deleted").await?;
@@ -36,12 +36,12 @@ impl Channel {
                 self.resume_at = None;
                 let owner = self.owner.clone();
                 let _turn = owner.wiping.acquire().await;
-                let forget = Command::Forget { channel: self.row.id, customer: self.row.customer };
-                while self.commit(forget.clone()).await? == Reply::More {}
-                if !self.row.forgotten && (self.row.version > 0 || self.row.credentials) {
+                let delete = Command::DeleteChannel { channel: self.row.id, customer: self.row.customer };
+                while self.commit(delete.clone()).await? == Reply::More {}
+                if !self.row.deleted && (self.row.version > 0 || self.row.credentials) {
                     self.owner.status_counts.leaves(self.row.status);
                 }
-                self.row.forgotten = true;
+                self.row.deleted = true;
                 self.row.status = Status::Pending;
                 // Whoever waits for the channel need not wait any longer.
                 self.qr_waiters.clear();
@@ -106,7 +106,7 @@ impl Channel {
 
     pub fn refusal(&self, refusal: Refusal, trigger: Trigger, status: Status) -> CallError {
         match refusal {
-            _ if self.row.forgotten => CallError::channel_not_found(),
+            _ if self.row.deleted => CallError::channel_not_found(),
             Refusal::NoOp => CallError::no_op(format!("the channel is {status} already"))
                 .with_details(serde_json::json!({ "field": "status", "value": status })),
             Refusal::Unavailable => CallError::channel_unavailable(status, self.row.reason),
@@ -127,7 +127,7 @@ impl Channel {
 
     /// Whether a pairing has to be started here, or runs already. `Err` says why there can be none.
     fn judge_pairing(&self, unavailable: &CallError) -> Result<bool, CallError> {
-        if self.row.forgotten {
+        if self.row.deleted {
             return Err(CallError::channel_not_found());
         }
         match status::on_pairing(self.row.status, self.row.credentials) {

@@ -61,7 +61,7 @@ impl Places {
         self.taken.lock().entry(customer).or_default().insert(stream, now + LEASE);
     }
 
-    /// Forgets the accounts whose streams all fell silent.
+    /// Removes the accounts whose streams all fell silent.
     pub fn sweep(&self, now: Instant) {
         self.taken.lock().retain(|_, streams| {
             streams.retain(|_, until| *until > now);

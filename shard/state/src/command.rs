@@ -125,7 +125,8 @@ pub enum Command {
     #[serde(rename = "Trim")]
     Expire(Expire),
     /// Wipes a deleted channel, a part at a time: repeat until the answer is `Done`.
-    Forget { channel: ChannelId, customer: CustomerId },
+    #[serde(rename = "Forget")]
+    DeleteChannel { channel: ChannelId, customer: CustomerId },
     /// A home has fetched this shard's relay up to a place.
     Release { home: ShardId, upto: u64 },
     /// A part of a shard's relay, for the rings of customers at home here.
@@ -148,7 +149,7 @@ impl Command {
         }
         names!(
             AcceptSend Send Sent Settle Receipt Receive ReceiveOwn Recover LearnLid Move Emit Project ChangeSettings
-            Auth Reseal Delivery Media Expire Forget Release Gather DropRing KeepTicket UseTicket
+            Auth Reseal Delivery Media Expire DeleteChannel Release Gather DropRing KeepTicket UseTicket
         )
     }
 

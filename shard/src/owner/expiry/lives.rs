@@ -36,7 +36,7 @@ pub async fn expire_deleted(owner: &Arc<Owner>) -> Result<(), LeadershipLost> {
         let rows = read(owner, move |view| view.scan(&from, &to, CHANNELS)).await?;
         let Some((last, _)) = rows.last() else { break };
         next = just_after(last);
-        let gone = rows.iter().map(|(_, row)| decode::<ChannelRow>(row)).filter(|row| row.forgotten && row.wiped);
+        let gone = rows.iter().map(|(_, row)| decode::<ChannelRow>(row)).filter(|row| row.deleted && row.wiped);
         let ids: Vec<ChannelId> = gone.map(|row| row.id).collect();
         wiped.extend(owner.node.directory.read(|state| {
             let at = |id: &ChannelId| match state.channels.get(id) {

@@ -99,7 +99,7 @@ async fn expire_all(owner: &Arc<Owner>, marks: &mut Marks) -> Result<(), Leaders
         next = just_after(last);
         for (_, row) in &rows {
             let row: ChannelRow = decode(row);
-            if !row.forgotten {
+            if !row.deleted {
                 expire_channel(owner, row.id, marks).await?;
             }
         }

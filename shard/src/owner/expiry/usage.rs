@@ -29,7 +29,7 @@ pub async fn expire_all(owner: &Arc<Owner>) -> Result<(), LeadershipLost> {
     }
 }
 
-/// Whether the directory has forgotten a customer. It leads: whoever has used something stands there, if the copy here
+/// Whether the directory has removed a customer. It leads: whoever has used something stands there, if the copy here
 /// is no older than it may be.
 fn is_gone(owner: &Owner, customer: CustomerId) -> bool {
     let directory = &owner.node.directory;

@@ -47,7 +47,7 @@ impl Apply<'_> {
             }
             Expire::Channels { channels } => {
                 for key in channels.into_iter().map(keys::channel) {
-                    if self.read::<ChannelRow>(&key).is_some_and(|row| row.forgotten && row.wiped) {
+                    if self.read::<ChannelRow>(&key).is_some_and(|row| row.deleted && row.wiped) {
                         self.state.delete(&key);
                     }
                 }
@@ -150,7 +150,7 @@ impl Apply<'_> {
     fn expire_pointer(&mut self, row: &MessageRow) -> bool {
         let direction = row.direction;
         if direction == Direction::Inbound && self.format >= Format::THIRD {
-            sameness::forget(self.state, row);
+            sameness::delete(self.state, row);
             return true;
         }
         let key = keys::message_id(row.channel, direction, &row.message_id);

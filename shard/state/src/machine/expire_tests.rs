@@ -177,20 +177,20 @@ fn the_row_of_a_deleted_channel_goes_once_the_channel_is_wiped() {
     let expire = Command::Expire(Expire::Channels { channels: vec![CHANNEL] });
     rig.run(expire.clone());
     assert!(rig.get(&keys::channel(CHANNEL)).is_some(), "it lives");
-    for n in 0..=super::forget::FORGET_AT_ONCE {
+    for n in 0..=super::delete_channel::DELETED_AT_ONCE {
         rig.run(accept(&row(&format!("M{n}"), Direction::Outbound)));
     }
-    let forget = Command::Forget { channel: CHANNEL, customer: CUSTOMER };
-    assert_eq!(rig.run(forget.clone()), Reply::More);
+    let delete = Command::DeleteChannel { channel: CHANNEL, customer: CUSTOMER };
+    assert_eq!(rig.run(delete.clone()), Reply::More);
     rig.run(expire.clone());
     assert!(rig.get(&keys::channel(CHANNEL)).is_some(), "it is still to be wiped");
-    while rig.run(forget.clone()) == Reply::More {}
+    while rig.run(delete.clone()) == Reply::More {}
     rig.run(expire);
     assert!(rig.get(&keys::channel(CHANNEL)).is_none());
 }
 
 #[test]
-fn a_lid_is_forgotten_both_ways_unless_the_number_is_anothers_by_now() {
+fn a_lid_expires_both_ways_unless_the_number_is_anothers_by_now() {
     use model::address::Address;
     let mut rig = Rig::connected();
     let [first, second] = ["25", "26"].map(Address::lid);
