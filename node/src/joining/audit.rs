@@ -48,7 +48,7 @@ impl Written {
     }
 
     /// Notes that one could not be written: the next of its kind is to be.
-    pub fn forget(&self, entry: &AuditEntry) {
+    pub fn remove(&self, entry: &AuditEntry) {
         let mut written = self.0.lock();
         if written.refusals.remove(&entry.id) && is_unknown(entry) {
             written.unknown -= 1;
@@ -152,7 +152,7 @@ mod tests {
         assert!(is_news_of_used(9_999), "its token was made");
         assert_eq!((10_000..20_000).filter(|address| is_news_of_used(*address)).count(), MOST - 1);
         let lost = refused(1, Rejection::TokenUnknown, 60_000);
-        written.forget(&lost);
+        written.remove(&lost);
         assert!(written.is_news(&lost) && !is_news(9_998, 60_000));
         assert!(is_news(9_999, HOUR_MILLIS));
     }

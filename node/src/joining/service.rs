@@ -117,7 +117,7 @@ impl JoinService {
                 if let Some(entry) = asker.refused(&rejection, now).filter(|entry| self.written.is_news(entry))
                     && let Err(error) = directory.update(Command::Audit, vec![entry.clone()], deadline).await
                 {
-                    self.written.forget(&entry);
+                    self.written.remove(&entry);
                     tracing::warn!(%error, %from, %rejection, "a refused token could not be written to the audit log");
                 }
                 return Err(rejection.to_string());
