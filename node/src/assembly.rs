@@ -545,7 +545,7 @@ fn media(config: &Config, data_dir: &Path, secret: Option<Secret>) -> MediaConfi
         blobs: BlobsConfig {
             folder: data_dir.join(MEDIA_FOLDER),
             place,
-            sweep_every: media.sweep_interval.0,
+            gc_every: media.sweep_interval.0,
             orphan_grace: media.orphan_grace.0,
         },
         retention: media.retention(),

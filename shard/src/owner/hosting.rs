@@ -177,7 +177,7 @@ impl Hosting {
             ("the measuring of a shard's messages", |owner| Box::pin(super::message_bytes::run(owner))),
             ("the sealing anew of a shard's secrets", |owner| Box::pin(super::reseal::run(owner))),
             ("the gathering of streamed events", |owner| Box::pin(gather::run(owner))),
-            ("the sweep of relayed events", |owner| Box::pin(relay::sweep(owner))),
+            ("the expiry of relayed events", |owner| Box::pin(relay::expire(owner))),
             ("the expiry of a shard's media", |owner| Box::pin(super::expiry::media::run(owner))),
             ("the take-over of a shard's deliveries", |owner| {
                 Box::pin(async move { owner.node.deliveries.take_over(owner.clone()).await })
