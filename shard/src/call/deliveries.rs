@@ -3,7 +3,7 @@
 use model::id::{CustomerId, DeliveryId, EndpointId};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use state::deliveries::command::Sweep;
+use state::deliveries::command::BulkOperation;
 use state::deliveries::query::{DeliveryPage, DeliveryQuery, Figures};
 use state::deliveries::view::{DeliveryDetail, DeliveryRecord};
 
@@ -22,8 +22,9 @@ pub enum DeliveryRequest {
         #[serde(default)]
         again: bool,
     },
-    /// Begins a sweep.
-    Sweep(Sweep),
+    /// Begins a bulk operation.
+    #[serde(rename = "Sweep")]
+    BeginBulk(BulkOperation),
     /// Counts and latencies of an endpoint since a time.
     Figures { customer: CustomerId, endpoint: EndpointId, since: Timestamp },
     /// What a node tells the home of an endpoint's customer.
@@ -32,8 +33,9 @@ pub enum DeliveryRequest {
     TakeTest { customer: CustomerId },
     /// What waits for each endpoint in this shard.
     Waiting,
-    /// How many deliveries a sweep would be about.
-    CountSweep(Sweep),
+    /// How many deliveries a bulk operation would be about.
+    #[serde(rename = "CountSweep")]
+    CountBulk(BulkOperation),
 }
 
 impl DeliveryRequest {
@@ -45,7 +47,7 @@ impl DeliveryRequest {
             | Self::Redeliver { customer, .. }
             | Self::Figures { customer, .. }
             | Self::TakeTest { customer } => Some(*customer),
-            Self::Sweep(sweep) | Self::CountSweep(sweep) => Some(sweep.customer),
+            Self::BeginBulk(bulk) | Self::CountBulk(bulk) => Some(bulk.customer),
             Self::Report(_) | Self::Waiting => None,
         }
     }
@@ -56,7 +58,7 @@ pub enum DeliveryResponse {
     Page(DeliveryPage),
     Found(Option<Box<DeliveryDetail>>),
     Redelivered(Redelivered),
-    /// How many deliveries a sweep is about.
+    /// How many deliveries a bulk operation is about.
     Matched(u64),
     Figures(Figures),
     Ruled(Ruling),

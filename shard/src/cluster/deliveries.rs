@@ -12,7 +12,7 @@ use super::{CallContext, Cluster};
 use crate::call::deliveries::{DeliveryRequest, DeliveryResponse, Redelivered, Tested, Waiting};
 use crate::call::{OwnerRequest, OwnerResponse, of_kind};
 use crate::coordinator::TESTS;
-use crate::deliveries::command::Sweep;
+use crate::deliveries::command::BulkOperation;
 use crate::deliveries::query::{DeliveryPage, DeliveryQuery, Figures};
 use crate::deliveries::view::DeliveryDetail;
 use crate::webhook::attempt::{AttemptOutcome, AttemptRequest};
@@ -95,21 +95,21 @@ impl Cluster {
         of_kind!(answer, OwnerResponse::Deliveries(DeliveryResponse::Redelivered(redelivered)) => redelivered)
     }
 
-    /// How many of an endpoint's deliveries a sweep would be about.
+    /// How many of an endpoint's deliveries a bulk operation would be about.
     ///
     /// # Errors
     /// As [`Cluster::deliveries`].
-    pub async fn count_sweep(&self, sweep: Sweep, context: &CallContext) -> Result<u64, CallError> {
-        self.matched(DeliveryRequest::CountSweep(sweep.clone()), sweep.customer, context).await
+    pub async fn count_bulk(&self, bulk: BulkOperation, context: &CallContext) -> Result<u64, CallError> {
+        self.matched(DeliveryRequest::CountBulk(bulk.clone()), bulk.customer, context).await
     }
 
     /// Begins work on many of an endpoint's deliveries and says how many they are.
     ///
     /// # Errors
     /// As [`Cluster::deliveries`]; shards that have answered go on with it all the same.
-    pub async fn sweep(&self, sweep: Sweep, context: &CallContext) -> Result<u64, CallError> {
-        let customer = sweep.customer;
-        self.matched(DeliveryRequest::Sweep(sweep), customer, context).await
+    pub async fn begin_bulk(&self, bulk: BulkOperation, context: &CallContext) -> Result<u64, CallError> {
+        let customer = bulk.customer;
+        self.matched(DeliveryRequest::BeginBulk(bulk), customer, context).await
     }
 
     async fn matched(

@@ -10,7 +10,7 @@ use super::command::DeliveryCommand;
 use super::query;
 use super::running::Running;
 use super::view::DeliveryRecord;
-use super::{read, sweep, waiting};
+use super::{bulk, read, waiting};
 use crate::call::deliveries::{DeliveryRequest, DeliveryResponse, Redelivered, Tested};
 use crate::command::{Command, Reply};
 use crate::keys;
@@ -56,8 +56,8 @@ pub async fn answer(owner: &Arc<Owner>, request: DeliveryRequest, deadline: Inst
                 Err(retry_after) => Tested::TooMany { retry_after },
             })
         }
-        DeliveryRequest::CountSweep(sweep) => DeliveryResponse::Matched(sweep::count(owner, sweep, deadline).await?),
-        DeliveryRequest::Sweep(sweep) => DeliveryResponse::Matched(sweep::begin(owner, sweep, deadline).await?),
+        DeliveryRequest::CountBulk(bulk) => DeliveryResponse::Matched(bulk::count(owner, bulk, deadline).await?),
+        DeliveryRequest::BeginBulk(bulk) => DeliveryResponse::Matched(bulk::begin(owner, bulk, deadline).await?),
     })
 }
 

@@ -27,7 +27,7 @@ use super::hearing::{Deaf, STATUS_PATIENCE, TRANSFER_PATIENCE, give_lead_away, i
 use super::message_bytes::MessageBytes;
 use super::status_counts::StatusCounts;
 use super::streams::{gather, relay};
-use super::{MOST_SWEEPS_OF_ONE, NodeContext, Owner, members};
+use super::{MOST_BULK_OF_ONE, NodeContext, Owner, members};
 use crate::buckets::Buckets;
 use crate::command::{BATCH_VERSION, Batch, BatchReply};
 use crate::shares::Shares;
@@ -277,7 +277,7 @@ impl Hosting {
             recovering: Mutex::default(),
             handing_over: AtomicBool::new(false),
             wiping: Semaphore::new(WIPED_AT_ONCE),
-            sweeps: Shares::new(Semaphore::MAX_PERMITS, MOST_SWEEPS_OF_ONE),
+            bulk: Shares::new(Semaphore::MAX_PERMITS, MOST_BULK_OF_ONE),
             message_bytes: MessageBytes::default(),
         }))
     }

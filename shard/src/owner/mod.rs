@@ -95,9 +95,9 @@ use crate::settings::SettingsRow;
 use crate::shares::Shares;
 use crate::stream::Streams;
 
-/// Sweeps that an account may have under way in a shard. Each goes through all deliveries of its endpoint, however many, so that
-/// an account which asked for one after the other would have more and more of them.
-pub const MOST_SWEEPS_OF_ONE: usize = 20;
+/// Bulk operations that an account may have under way in a shard. Each goes through all deliveries of its endpoint,
+/// however many, so that an account which asked for one after the other would have more and more of them.
+pub const MOST_BULK_OF_ONE: usize = 20;
 
 /// How long a caller waits for the network's acceptance before the send counts as queued.
 const SEND_PATIENCE: Duration = Duration::from_secs(10);
@@ -200,8 +200,8 @@ pub struct Owner {
     handing_over: AtomicBool,
     /// Lets a few deleted channels be wiped at a time.
     wiping: Semaphore,
-    /// Sweeps of deliveries that accounts have under way.
-    pub sweeps: Shares,
+    /// Bulk operations of deliveries that accounts have under way.
+    pub bulk: Shares,
     /// What accounts keep of messages.
     message_bytes: MessageBytes,
 }
