@@ -271,7 +271,7 @@ impl Assembly {
         self.cluster.announce_stop();
         tokio::time::sleep(self.drain_wait).await;
         // What it owned until now it forwards from here on.
-        self.cluster.hand_over().await;
+        self.cluster.transfer_all().await;
         self.close_ports.cancel();
         for port in self.ports {
             port.stopped().await;

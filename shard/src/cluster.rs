@@ -56,7 +56,7 @@ use crate::media::fetch::Fetcher;
 use crate::media::store::{MediaConfig, MediaStore};
 use crate::membership::{Excluded, Membership, MembershipConfig};
 use crate::nodes::Nodes;
-use crate::owner::hosting::{Owners, hand_over_lead};
+use crate::owner::hosting::{Owners, transfer_leadership};
 use crate::owner::pace::{Slots, StartLimiter};
 use crate::owner::taken_over::TakeOvers;
 use crate::owner::{FETCH_PATIENCE, NodeContext, OPERATION_PATIENCE, OutboxBytes};
@@ -215,7 +215,7 @@ impl Cluster {
             rooms: Arc::new(Rooms::new(node, host.room().clone())),
             retention: Arc::new(config.retention),
             expiring: Semaphore::new(1),
-            handing_over: Semaphore::new(1),
+            transferring: Semaphore::new(1),
             take_overs: TakeOvers::default(),
             outbox_bytes: OutboxBytes::default(),
             reads: Reads::default(),
@@ -588,20 +588,20 @@ impl Cluster {
         self.router.set_draining(true);
     }
 
-    /// Hands over everything that this node leads, so that it can stop without anybody noticing.
-    pub async fn hand_over(&self) {
-        let handed_over = self.owners.all().into_iter().map(|owner| async move {
+    /// Transfers the leadership of all that this node leads, so that it can stop without anybody noticing.
+    pub async fn transfer_all(&self) {
+        let transfers = self.owners.all().into_iter().map(|owner| async move {
             if owner.serves()
                 && let Some(target) = self.successor(owner.shard, &owner.group).await
             {
-                hand_over_lead(&owner, target).await;
+                transfer_leadership(&owner, target).await;
             }
         });
-        join_all(handed_over).await;
-        self.hand_over_directory().await;
+        join_all(transfers).await;
+        self.transfer_directory().await;
     }
 
-    async fn hand_over_directory(&self) {
+    async fn transfer_directory(&self) {
         let directory = self.directory.group();
         if directory.leader() == Some(self.node)
             && let Some(target) = self.successor(directory.id(), directory).await
@@ -624,7 +624,7 @@ impl Cluster {
         None
     }
 
-    /// Ends all owners and tasks. What was not handed over is recovered by the next owner.
+    /// Ends all owners and tasks. What was not transferred is recovered by the next owner.
     pub async fn stop(&self) {
         self.stop.cancel();
         let tasks = std::mem::take(&mut *self.tasks.lock());

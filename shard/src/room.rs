@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const AWAY_AFTER: Duration = Duration::from_secs(10);
 
 /// How long a node tries to hand the directory's lead over before it asks anew who has room.
-const HAND_OVER_PATIENCE: Duration = Duration::from_secs(3);
+const TRANSFER_PATIENCE: Duration = Duration::from_secs(3);
 
 /// What a node said last.
 #[derive(Clone, Copy, Debug)]
@@ -137,7 +137,7 @@ impl Rooms {
     async fn give_directory_away(&self, directory: &Directory) {
         let voters = directory.group().members().voters;
         let Some(target) = self.with_room(&voters).first().copied() else { return };
-        let deadline = Instant::now() + HAND_OVER_PATIENCE;
+        let deadline = Instant::now() + TRANSFER_PATIENCE;
         match directory.group().transfer_leader(target, deadline).await {
             Ok(()) => tracing::info!(target, "the directory is led from a node with more room now"),
             Err(error) => tracing::warn!(target, %error, "the lead of the directory was not taken"),

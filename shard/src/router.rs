@@ -346,7 +346,7 @@ impl Nodes for Router {
             let leadership = leadership.get_or_insert_with(replica);
             tokio::select! {
                 () = tokio::time::sleep(pause_behind(in_vain)) => {}
-                () = lead_moved(leadership.as_mut()) => in_vain = 0,
+                () = leadership_moved(leadership.as_mut()) => in_vain = 0,
             }
         }
     }
@@ -414,7 +414,7 @@ fn pause_behind(tries: usize) -> Duration {
 }
 
 /// Returns when the local replica knows of another leader, or none any more; never where there is no replica.
-async fn lead_moved(leadership: Option<&mut watch::Receiver<Leadership>>) {
+async fn leadership_moved(leadership: Option<&mut watch::Receiver<Leadership>>) {
     if let Some(leadership) = leadership
         && leadership.changed().await.is_ok()
     {
@@ -525,13 +525,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_waits_hears_at_once_that_the_lead_has_moved() {
-        let (lead, mut leadership) = watch::channel(Leadership::default());
-        lead.send_replace(Leadership { leader: Some(2), ..Leadership::default() });
-        lead_moved(Some(&mut leadership)).await;
-        let mut closed = std::pin::pin!(lead_moved(Some(&mut leadership)));
-        drop(lead);
+    async fn a_call_that_waits_hears_at_once_that_the_leadership_has_moved() {
+        let (sender, mut leadership) = watch::channel(Leadership::default());
+        sender.send_replace(Leadership { leader: Some(2), ..Leadership::default() });
+        leadership_moved(Some(&mut leadership)).await;
+        let mut closed = std::pin::pin!(leadership_moved(Some(&mut leadership)));
+        drop(sender);
         assert!(futures::poll!(&mut closed).is_pending());
-        assert!(futures::poll!(std::pin::pin!(lead_moved(None))).is_pending());
+        assert!(futures::poll!(std::pin::pin!(leadership_moved(None))).is_pending());
     }
 }

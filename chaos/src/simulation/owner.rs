@@ -89,7 +89,7 @@ struct State {
     items: Vec<(ChannelId, SessionId, MessageId)>,
     committing: bool,
     changing: bool,
-    handing_over: bool,
+    transferring: bool,
 }
 
 /// One ownership.
@@ -183,7 +183,7 @@ impl Owner {
 
     /// Takes a send: whether it stands. `None`: ask the next owner.
     pub async fn accept(&self, channel: ChannelId, message: MessageId) -> Option<()> {
-        if !self.is_live() || self.state.lock().handing_over {
+        if !self.is_live() || self.state.lock().transferring {
             return None;
         }
         let row = self.row(channel, message, Direction::Outbound);
@@ -205,7 +205,7 @@ impl Owner {
         if !self.may_speak() {
             return self.close_sessions();
         }
-        if self.state.lock().handing_over {
+        if self.state.lock().transferring {
             return;
         }
         for channel in self.scene.channels_of(self.shard) {
@@ -405,7 +405,7 @@ impl Owner {
         let mut wanted = [place.leader].into_iter().chain(place.replicas.iter().copied());
         let target = wanted.find(|node| (must_go || *node == place.leader) && self.may_hand_to(*node));
         if let Some(target) = target.filter(|_| must_go || place.leader != self.life.node) {
-            self.hand_over(target).await;
+            self.transfer(target).await;
         }
     }
 
@@ -441,13 +441,13 @@ impl Owner {
     }
 
     /// Closes the sessions in order and gives the lead away.
-    pub async fn hand_over(self: &Arc<Self>, target: NodeId) {
+    pub async fn transfer(self: &Arc<Self>, target: NodeId) {
         self.scene.trace.note(format_args!("node {} hands shard {} to {target}", self.life.node, self.shard));
-        self.state.lock().handing_over = true;
+        self.state.lock().transferring = true;
         self.close_sessions();
         clock::sleep(WIRE * 2).await;
         let _ = self.group.transfer_leader(target, CHANGE_PATIENCE).await;
-        self.state.lock().handing_over = false;
+        self.state.lock().transferring = false;
     }
 
     /// Whether the lead can go to a node just now.

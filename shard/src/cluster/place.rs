@@ -66,7 +66,7 @@ pub(super) async fn follow_own_record(cluster: Arc<Cluster>, stop: CancellationT
         if !draining {
             told = false;
         } else if cluster.router.is_drained_of_callers() {
-            cluster.hand_over_directory().await;
+            cluster.transfer_directory().await;
             if !told && cluster.owners.all().is_empty() {
                 cluster.drains.send_modify(|drains| *drains += 1);
                 told = true;

@@ -74,7 +74,7 @@ const CRASH_WINDOW: Duration = Duration::from_secs(600);
 pub enum ToChannel {
     Work(Box<Piece>),
     /// Close the session in order and end; the answer comes when the network knows.
-    HandOver(oneshot::Sender<()>),
+    CloseForTransfer(oneshot::Sender<()>),
     /// Somebody asks for bytes that are not here.
     Fetch(Box<(MediaId, Option<oneshot::Sender<FetchEnd>>)>),
 }
@@ -461,7 +461,7 @@ impl Channel {
         for message in work.drain(..) {
             match message {
                 // Dropped while the shard is handed over: its caller asks the next owner.
-                ToChannel::Work(_) if self.owner.is_handing_over() => {}
+                ToChannel::Work(_) if self.owner.is_transferring() => {}
                 ToChannel::Work(piece) => match *piece {
                     // What is done for nobody keeps an overload from ending, and the caller may have sent it anew under another id.
                     Piece { work: Work::Send(_), reply, .. } if reply.is_closed() => {}
@@ -487,9 +487,9 @@ impl Channel {
                     let (media, waiting) = *fetch;
                     self.fetch_now(media, waiting);
                 }
-                ToChannel::HandOver(done) => {
+                ToChannel::CloseForTransfer(done) => {
                     self.finish(batch).await?;
-                    Box::pin(self.hand_over()).await?;
+                    Box::pin(self.close_for_transfer()).await?;
                     let _ = done.send(());
                     return Ok(true);
                 }

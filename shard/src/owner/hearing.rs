@@ -81,7 +81,7 @@ impl Deaf {
 
 /// Gives a shard's lead to the first voter that is ready and has caught up, if there is one. Not in order: the channels of
 /// an owner that hears nothing have nothing to say.
-pub(super) async fn give_lead_away(group: &Group, nodes: &dyn Nodes) {
+pub(super) async fn give_leadership_away(group: &Group, nodes: &dyn Nodes) {
     let shard = group.id();
     for node in group.members().voters {
         if node == nodes.node() {

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::committer::Committer;
-use super::hearing::{Deaf, STATUS_PATIENCE, TRANSFER_PATIENCE, give_lead_away, is_deaf};
+use super::hearing::{Deaf, STATUS_PATIENCE, TRANSFER_PATIENCE, give_leadership_away, is_deaf};
 use super::message_bytes::MessageBytes;
 use super::status_counts::StatusCounts;
 use super::streams::{gather, relay};
@@ -53,9 +53,9 @@ const SETTLED_CHECKS: u32 = 5;
 /// up.
 const HOLD_PATIENCE: Duration = Duration::from_secs(180);
 
-/// How long channels may take to close when their shard is handed over, and the other node to take it: whatever time is left by them,
-/// and no less than [`TRANSFER_PATIENCE`].
-const HAND_OVER_PATIENCE: Duration = Duration::from_secs(5);
+/// How long channels may take to close when the leadership of their shard is transferred, and the other node to take
+/// it: whatever time is left by them, and no less than [`TRANSFER_PATIENCE`].
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A task beside an ownership, as it is begun.
 type Upkeep = fn(Arc<Owner>) -> BoxFuture<'static, ()>;
@@ -126,7 +126,7 @@ impl Hosting {
             if epoch.is_none() || self.context.directory.is_fresh() {
                 deaf.ended();
             } else if deaf.looks_for_another(Instant::now()) {
-                give_lead_away(&self.group, &*self.context.nodes).await;
+                give_leadership_away(&self.group, &*self.context.nodes).await;
             }
             if let Some(epoch) = epoch.filter(|_| self.context.directory.is_fresh()) {
                 // A term has one leader: nobody else has counted since an ownership that ended within it.
@@ -170,7 +170,7 @@ impl Hosting {
         let upkeeps: [(&'static str, Upkeep); 12] = [
             ("the watch over a shard's deleted channels", |owner| Box::pin(watch_directory(owner))),
             ("the forming of a shard", |owner| Box::pin(say_formed(owner))),
-            ("the place of a shard's lead", |owner| Box::pin(keep_lead_placed(owner))),
+            ("the place of a shard's leader", |owner| Box::pin(keep_leader_placed(owner))),
             ("the members of a shard", |owner| Box::pin(members::keep(owner))),
             ("the end of sends that were left waiting", |owner| Box::pin(super::left_sends::run(owner))),
             ("the expiry of a shard's rows", |owner| Box::pin(super::expiry::run(owner))),
@@ -275,7 +275,7 @@ impl Hosting {
             streams,
             channels: Mutex::new(HashMap::new()),
             recovering: Mutex::default(),
-            handing_over: AtomicBool::new(false),
+            transferring: AtomicBool::new(false),
             wiping: Semaphore::new(WIPED_AT_ONCE),
             bulk: Shares::new(Semaphore::MAX_PERMITS, MOST_BULK_OF_ONE),
             message_bytes: MessageBytes::default(),
@@ -327,7 +327,7 @@ async fn say_formed(owner: Arc<Owner>) {
 
 /// Moves the lead to the node that should have it, once that node has been up and caught up for a while; at once when
 /// this node should not have it any longer.
-async fn keep_lead_placed(owner: Arc<Owner>) {
+async fn keep_leader_placed(owner: Arc<Owner>) {
     let mut seen_ready = 0;
     // Since when the lead would have moved if nobody were pairing.
     let mut held_since: Option<Instant> = None;
@@ -348,7 +348,7 @@ async fn keep_lead_placed(owner: Arc<Owner>) {
                 continue;
             }
             // One after the other: callers wait for one shard at a time.
-            let Ok(_turn) = owner.node.handing_over.acquire().await else { return };
+            let Ok(_permit) = owner.node.transferring.acquire().await else { return };
             if !at_once && !takes_one_more(&owner, target, held.elapsed() >= HOLD_PATIENCE).await {
                 continue;
             }
@@ -357,7 +357,7 @@ async fn keep_lead_placed(owner: Arc<Owner>) {
             if !at_once {
                 tracing::info!(shard = owner.shard, target, "the lead goes where it should be");
             }
-            hand_over_lead(&owner, target).await;
+            transfer_leadership(&owner, target).await;
         }
     }
 }
@@ -411,12 +411,12 @@ async fn wished_leader(owner: &Owner) -> Option<Wish> {
 }
 
 /// Closes an owner's sessions in order and gives the lead to `target`.
-pub async fn hand_over_lead(owner: &Arc<Owner>, target: NodeId) {
-    let deadline = Instant::now() + HAND_OVER_PATIENCE;
+pub async fn transfer_leadership(owner: &Arc<Owner>, target: NodeId) {
+    let deadline = Instant::now() + CLOSE_PATIENCE;
     tracing::info!(shard = owner.shard, target, "handing the shard over");
-    failpoint::reach(Point::HandOverBegun);
-    owner.hand_over(deadline).await;
-    failpoint::reach(Point::HandOverClosed);
+    failpoint::reach(Point::TransferBegun);
+    owner.close_channels(deadline).await;
+    failpoint::reach(Point::TransferClosed);
     let deadline = deadline.max(Instant::now() + TRANSFER_PATIENCE);
     if let Err(error) = owner.group.transfer_leader(target, deadline).await
         && !owner.lost.is_cancelled()

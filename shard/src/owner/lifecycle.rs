@@ -403,7 +403,7 @@ impl Channel {
     /// Whether a session may be opened here: another owner may log in at any moment once the shard is handed over, and a channel
     /// that was deleted is about to be wiped.
     fn may_have_session(&self) -> bool {
-        !self.owner.is_handing_over() && !self.owner.is_deleted(self.row.id)
+        !self.owner.is_transferring() && !self.owner.is_deleted(self.row.id)
     }
 
     /// Has the driver open a session, which is the channel's from then on.
@@ -585,8 +585,8 @@ impl Channel {
         }
     }
 
-    /// Hands the channel over in order (T12): the next owner opens the session anew.
-    pub async fn hand_over(&mut self) -> Result<(), LeadershipLost> {
+    /// Closes the session in order for a transfer of the leadership (T12): the next owner opens the session anew.
+    pub async fn close_for_transfer(&mut self) -> Result<(), LeadershipLost> {
         self.close_in_order().await?;
         let _ = self.transition(Trigger::PlannedMove, None).await?;
         Ok(())

@@ -147,7 +147,7 @@ pub struct NodeContext {
     /// Lets rows of one shard of this node expire at a time.
     pub expiring: Semaphore,
     /// Lets one lead of this node go at a time.
-    pub handing_over: Semaphore,
+    pub transferring: Semaphore,
     pub take_overs: TakeOvers,
     /// What the sends take that wait at all owners of this node.
     pub outbox_bytes: OutboxBytes,
@@ -197,7 +197,7 @@ pub struct Owner {
     channels: Mutex<HashMap<ChannelId, mpsc::Sender<ToChannel>>>,
     /// Channels that an earlier owner left `connected` and that are not recovered yet: they are not connected.
     recovering: Mutex<HashSet<ChannelId>>,
-    handing_over: AtomicBool,
+    transferring: AtomicBool,
     /// Lets a few deleted channels be wiped at a time.
     wiping: Semaphore,
     /// Bulk operations of deliveries that accounts have under way.
@@ -209,11 +209,11 @@ pub struct Owner {
 impl Owner {
     /// Whether calls are served.
     pub fn serves(&self) -> bool {
-        !self.lost.is_cancelled() && !self.is_handing_over()
+        !self.lost.is_cancelled() && !self.is_transferring()
     }
 
-    fn is_handing_over(&self) -> bool {
-        self.handing_over.load(Ordering::Acquire)
+    fn is_transferring(&self) -> bool {
+        self.transferring.load(Ordering::Acquire)
     }
 
     /// Whether new sends, and what the network brings, have to wait for room on the disks.
@@ -380,17 +380,17 @@ impl Owner {
             return mailbox.clone();
         }
         // A task that ended in good order left no mailbox behind. What another left has to be taken over.
-        let claim = known.is_some();
-        let mailbox = self.start_channel(id, customer, claim);
+        let recover = known.is_some();
+        let mailbox = self.start_channel(id, customer, recover);
         channels.insert(id, mailbox.clone());
         mailbox
     }
 
-    fn start_channel(self: &Arc<Self>, id: ChannelId, customer: CustomerId, claim: bool) -> mpsc::Sender<ToChannel> {
+    fn start_channel(self: &Arc<Self>, id: ChannelId, customer: CustomerId, recover: bool) -> mpsc::Sender<ToChannel> {
         let (mailbox, messages) = mpsc::channel(MAILBOX);
         // Boxed, since a task keeps what it is given twice: as it came, and as it is used.
         let channel = Box::new(Channel::load(self.clone(), id, customer));
-        self.tasks.spawn(channel.run(messages, claim));
+        self.tasks.spawn(channel.run(messages, recover));
         mailbox
     }
 
@@ -452,16 +452,16 @@ impl Owner {
 
     /// Closes all sessions in order, so that the next owner finds nothing in its way, and cuts those that are not closed by the
     /// deadline. New calls go elsewhere meanwhile.
-    pub async fn hand_over(&self, deadline: Instant) {
-        self.handing_over.store(true, Ordering::Release);
+    pub async fn close_channels(&self, deadline: Instant) {
+        self.transferring.store(true, Ordering::Release);
         let mailboxes: Vec<_> = self.channels.lock().values().cloned().collect();
-        let handed_over = mailboxes.into_iter().map(|mailbox| async move {
+        let closed = mailboxes.into_iter().map(|mailbox| async move {
             let (done, finished) = oneshot::channel();
-            if mailbox.send(ToChannel::HandOver(done)).await.is_ok() {
+            if mailbox.send(ToChannel::CloseForTransfer(done)).await.is_ok() {
                 let _ = finished.await;
             }
         });
-        let all = futures::future::join_all(handed_over);
+        let all = futures::future::join_all(closed);
         if tokio::time::timeout_at(deadline.into(), all).await.is_err() {
             tracing::warn!(shard = self.shard, "not all channels were handed over in time");
             // Whoever takes the lead is elected at once, however young the last quorum contact is.
