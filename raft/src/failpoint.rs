@@ -88,7 +88,7 @@ names! {
         DeletionPortion = "deletion::portion",
         /// The task that owns a shard looks after its right.
         HostingTurn = "task::hosting",
-        /// An owner looks whether its lead is where it should be, one of the tasks beside an ownership.
+        /// An owner looks whether its leadership is where it should be, one of the tasks beside an ownership.
         UpkeepTurn = "task::upkeep",
         /// The task that makes attempts at webhook deliveries takes its next turn.
         DeliveriesTurn = "task::deliveries",

@@ -79,7 +79,7 @@ const INSTALL_TIMEOUT: Duration = Duration::from_secs(180);
 /// How long requests may take.
 #[derive(Clone, Copy)]
 pub(crate) struct Timeouts {
-    /// Transfers of leads: shorter than the shortest election.
+    /// Transfers of leadership: shorter than the shortest election.
     pub(crate) control: Duration,
     /// A vote waits for the voter's core and its disk, and counts for as long as its candidate has not stood again: who stands again
     /// asks the voters first, and is answered behind the vote.

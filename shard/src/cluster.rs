@@ -74,8 +74,8 @@ use crate::webhook::attempt::Attempter;
 /// Beside a call's own waiting: finding the owner, and the commit.
 const CALL_MARGIN: Duration = Duration::from_secs(6);
 
-/// How long another node may take to say that it can take a lead from one that stops. A busy one takes long, and a lead that nobody
-/// takes costs its shard an election and all its sessions.
+/// How long another node may take to say that it can take the leadership of a shard from one that stops. A busy one
+/// takes long, and a leadership that nobody takes costs its shard an election and all its sessions.
 const SUCCESSOR_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The longest that work at an owner waits for the network.
@@ -104,9 +104,9 @@ pub struct ClusterConfig {
     pub network: Arc<dyn Network>,
     pub suffixes: Suffixes,
     pub session_starts_per_second: u32,
-    /// How long a node that is drained says that it is not ready before its leads go.
+    /// How long a node that is drained says that it is not ready before its leaderships go.
     pub drain_wait: Duration,
-    /// Whether leads move by themselves when one node has much more to do than the others.
+    /// Whether leaderships move by themselves when one node has much more to do than the others.
     pub balance_leads: bool,
     pub attempter: Attempter,
     pub retry_schedule: RetrySchedule,
@@ -581,8 +581,8 @@ impl Cluster {
         of_kind!(answer, OwnerResponse::Stream(done) => done)
     }
 
-    /// Says from now on that this node is not ready and takes no lead, while it goes on serving: so that balancers notice
-    /// before anything changes.
+    /// Says from now on that this node is not ready and takes no leadership, while it goes on serving: so that
+    /// balancers notice before anything changes.
     pub fn announce_stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.router.set_draining(true);
@@ -613,7 +613,7 @@ impl Cluster {
     /// Another voter that has caught up.
     async fn successor(&self, group_id: u16, group: &raft::group::Group) -> Option<NodeId> {
         let mut others: Vec<NodeId> = group.members().voters.into_iter().filter(|node| *node != self.node).collect();
-        // Each group begins with another node, so that not all leads go to the same one.
+        // Each group begins with another node, so that not all leaderships go to the same one.
         let first = usize::from(group_id).checked_rem(others.len()).unwrap_or(0);
         others.rotate_left(first);
         for node in others {

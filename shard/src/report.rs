@@ -33,7 +33,8 @@ pub struct NodeStatus {
     /// Of each shard with a replica here, what its log brought in a second of late. Earlier releases do not say.
     #[serde(default)]
     pub work: BTreeMap<ShardId, u64>,
-    /// Whether the node is ready. Earlier releases do not say, and were given leads whatever they would have said.
+    /// Whether the node is ready. Earlier releases do not say, and were given leaderships whatever they would have
+    /// said.
     #[serde(default = "yes")]
     pub ready: bool,
     /// How much room the disks of its log and state have. Earlier releases do not say, and have to be taken to have some.
@@ -47,7 +48,8 @@ pub struct NodeStatus {
     /// Ports that had no place for a connection within the last minute: `api`, `ops` or `peer`.
     #[serde(default)]
     pub crowded_ports: Vec<String>,
-    /// Whether the node has just taken a lead, or logs in the channels of leads that it took.
+    /// Whether the node has just taken the leadership of a shard, or logs in the channels of shards whose leadership it
+    /// took.
     #[serde(default)]
     pub warming_up: bool,
 }

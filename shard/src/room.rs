@@ -2,9 +2,9 @@
 //!
 //! An entry is safe once a quorum has written it, and a replica without room must not be made to write until its disk is
 //! full. So an owner takes sends and inbound items only while a quorum of its shard's voters has room: each node says in its
-//! status how it stands, and all ask all others once a second. An owner that has no room itself gives its lead to one that has
-//! some, and goes on until then, as long as its own disk can take it. So does whoever leads the directory, which takes nothing
-//! more of customers while a quorum of its voters has no room.
+//! status how it stands, and all ask all others once a second. An owner that has no room itself gives its leadership to
+//! one that has some, and goes on until then, as long as its own disk can take it. So does whoever leads the directory,
+//! which takes nothing more of customers while a quorum of its voters has no room.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// A node that has said nothing for so long is away: it writes nothing, and so stands for no room.
 const AWAY_AFTER: Duration = Duration::from_secs(10);
 
-/// How long a node tries to hand the directory's lead over before it asks anew who has room.
+/// How long a node tries to transfer the directory's leadership before it asks anew who has room.
 const TRANSFER_PATIENCE: Duration = Duration::from_secs(3);
 
 /// What a node said last.
@@ -133,7 +133,7 @@ impl Rooms {
         }
     }
 
-    /// Hands the directory's lead to a voter that has room, if there is one.
+    /// Transfers the directory's leadership to a voter that has room, if there is one.
     async fn give_directory_away(&self, directory: &Directory) {
         let voters = directory.group().members().voters;
         let Some(target) = self.with_room(&voters).first().copied() else { return };

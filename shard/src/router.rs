@@ -49,9 +49,9 @@ pub const SHARD_SERVICE: u16 = 257;
 /// How long a call looks for an owner that takes it.
 const OWNER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Between two tries to find an owner: the first ones come while a lead is handed over, which takes some tens of milliseconds. From
-/// then on each few tries the pause is twice as long. Where a shard has no owner because processors are busy, thousands of calls wait
-/// for one, and must not keep them so.
+/// Between two tries to find an owner: the first ones come while the leadership of a shard is transferred, which takes
+/// some tens of milliseconds. From then on each few tries the pause is twice as long. Where a shard has no owner
+/// because processors are busy, thousands of calls wait for one, and must not keep them so.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(160);
 const TRIES_A_PAUSE: usize = 5;
@@ -117,7 +117,7 @@ pub struct About {
     /// See [`NodeReport::alike`](crate::report::NodeReport::alike).
     pub alike: BTreeMap<String, String>,
     pub ports: Vec<Arc<Port>>,
-    /// How long it says that it is not ready before its leads go, for balancers to hear of it.
+    /// How long it says that it is not ready before its leaderships go, for balancers to hear of it.
     pub drain_wait: Duration,
 }
 
@@ -185,7 +185,7 @@ impl Router {
         tokio::time::timeout(call.budget, answer::to(&owner, call)).await.unwrap_or(Answer::NotLeader)
     }
 
-    /// Whether this node says from now on that it cannot take leads.
+    /// Whether this node says from now on that it cannot take leaderships.
     pub fn set_draining(&self, draining: bool) {
         let mut since = self.draining.lock();
         *since = draining.then(|| since.unwrap_or_else(Instant::now));
@@ -326,7 +326,7 @@ impl Nodes for Router {
 
     async fn ask(&self, mut call: Call, deadline: Instant) -> Result<Answer, CallError> {
         let give_up = deadline.min(Instant::now() + OWNER_PATIENCE);
-        // Tries in all, and those since the lead moved last.
+        // Tries in all, and those since the leadership moved last.
         let (mut tries, mut in_vain) = (0, 0);
         let mut leadership = None;
         loop {
@@ -461,7 +461,7 @@ impl Handler for Router {
             Ok(Request::Seal(format)) => Response::Sealed(self.seal(format).await),
             Ok(Request::Figures { since, step }) => Response::Figures(self.figures.since(since, step)),
             Ok(Request::NodeReport) => Response::NodeReport(Box::new(self.own_report().await)),
-            // A node that is about to stop takes no lead.
+            // A node that is about to stop takes no leadership.
             Ok(Request::Applied(_)) if self.is_draining() => Response::Applied(None),
             Ok(Request::Applied(shard)) => Response::Applied(self.host.group(shard).map(|group| group.applied())),
             Ok(Request::Whole(shard)) => {

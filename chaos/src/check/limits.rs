@@ -103,8 +103,8 @@ impl<'a> Home<'a> {
         let after = news.take(LOOKS).map(|seen| seen.term).max();
         match (before, after) {
             (Some(before), Some(after)) => after - before,
-            // Where nobody looked, each fault may have moved it; and without any, leads go where they should be once all nodes are
-            // there, at the beginning of a run and when a cluster has healed.
+            // Where nobody looked, each fault may have moved it; and without any, leaderships go where they should be
+            // once all nodes are there, at the beginning of a run and when a cluster has healed.
             _ => {
                 let first = before.or(self.0.first().map(|seen| seen.term));
                 let last = after.or(self.0.iter().map(|seen| seen.term).max());
@@ -114,7 +114,7 @@ impl<'a> Home<'a> {
                     !matches!(kind, KeepRepeats | LoseAcceptances | LoseSends | Noise | Refuse | Slow | Use)
                 };
                 let faults = run.faults().filter(|fault| moving(fault.kind));
-                // One when it begins, one when it ends and the lead comes back.
+                // One when it begins, one when it ends and the leadership comes back.
                 let caused = 2 * faults.filter(|fault| fault.touches(from, to, Duration::from_secs(10))).count() as u64;
                 caused.max(seen)
             }

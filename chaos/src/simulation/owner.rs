@@ -45,14 +45,14 @@ const COMMIT_PATIENCE: Duration = Duration::from_secs(5);
 /// After what time a send without acceptance is written again.
 const RESEND: Duration = Duration::from_millis(700);
 
-/// How often the members of the group and the place of the lead are looked at, in turns.
+/// How often the members of the group and the place of the leadership are looked at, in turns.
 const MEMBERS_EVERY: u64 = 12;
 
 /// How often the network is asked for items, in turns.
 const ITEMS_EVERY: u64 = 5;
 
-/// How many entries a replica may be behind to vote, or to take the lead: fewer than in a real group, as a run's logs keep some
-/// tens of entries, and a replica that lacks more needs a snapshot.
+/// How many entries a replica may be behind to vote, or to take the leadership: fewer than in a real group, as a run's
+/// logs keep some tens of entries, and a replica that lacks more needs a snapshot.
 const MOST_BEHIND: u64 = 50;
 
 /// How long one change of the group's members may take.
@@ -376,7 +376,7 @@ impl Owner {
         moves.collect()
     }
 
-    /// Brings the group to its placement, step by step, and the lead to where it should be.
+    /// Brings the group to its placement, step by step, and the leadership to where it should be.
     fn keep_members(self: Arc<Self>) {
         if std::mem::replace(&mut self.state.lock().changing, true) {
             return;
@@ -440,7 +440,7 @@ impl Owner {
         node == self.life.node || theirs.is_some_and(|theirs| theirs + MOST_BEHIND >= applied)
     }
 
-    /// Closes the sessions in order and gives the lead away.
+    /// Closes the sessions in order and transfers the leadership.
     pub async fn transfer(self: &Arc<Self>, target: NodeId) {
         self.scene.trace.note(format_args!("node {} hands shard {} to {target}", self.life.node, self.shard));
         self.state.lock().transferring = true;
@@ -450,7 +450,7 @@ impl Owner {
         self.state.lock().transferring = false;
     }
 
-    /// Whether the lead can go to a node just now.
+    /// Whether the leadership can go to a node just now.
     pub fn may_hand_to(&self, node: NodeId) -> bool {
         node != self.life.node && self.group.members().voters.contains(&node) && self.has_caught_up(node)
     }

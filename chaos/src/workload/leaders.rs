@@ -31,7 +31,7 @@ async fn watch(mut client: Client, cast: Arc<Cast>) {
     }
 }
 
-/// Looks once more when nobody asks for anything any more, so that it is known how often leads have moved in all.
+/// Looks once more when nobody asks for anything any more, so that it is known how often leaderships have moved in all.
 pub async fn look_last(shared: &Arc<Shared>, cast: &Cast) {
     let mut client = shared.client(&cast.main);
     let start = Instant::now();

@@ -23,7 +23,7 @@ const PATH: &str = "/v1/admin/layout";
 /// Between two looks at how far the moves are.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// How long a lead may take to go over once the placement wants it elsewhere.
+/// How long the leadership of a shard may take to go over once the placement wants it elsewhere.
 const LEAD_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The state of a change that is not over.
@@ -63,7 +63,7 @@ pub async fn shard(command: ShardCommand) -> anyhow::Result<Verdict> {
     if !wait {
         return Ok(Verdict::Well);
     }
-    // That the placement says so is not enough: its lead goes over after that.
+    // That the placement says so is not enough: its leadership goes over after that.
     let placed = follow(&operator, if args.json { Tells::Nothing } else { Tells::Progress }).await?;
     if placed == Verdict::Well {
         led_from(&operator, shard, to).await?;

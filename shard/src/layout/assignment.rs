@@ -1,4 +1,4 @@
-//! Deals the leads of shards, by the weights of nodes and by what the shards have to do. Pure.
+//! Assigns the leaders of shards, by the weights of nodes and by what the shards have to do. Pure.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,8 +16,8 @@ const PARTS_TOLERATED: u128 = 4;
 /// The nodes that may hold each shard.
 pub(super) type Placed = [(ShardId, Vec<NodeId>)];
 
-/// Deals all leads. Whoever leads a shard goes on with it where it can; when what the nodes bear is too uneven then, leads
-/// move as long as that evens it out, at most so many: those first that even out the most.
+/// Assigns all leaders. Whoever leads a shard goes on with it where it can; when what the nodes bear is too uneven
+/// then, leaderships move as long as that evens it out, at most so many: those first that even out the most.
 pub(super) fn assign_leaders(
     placed: &Placed,
     leaders: &BTreeMap<ShardId, NodeId>,
@@ -41,8 +41,8 @@ struct Assignment<'a> {
 }
 
 impl<'a> Assignment<'a> {
-    /// With the leads of the present leaders, and those that these cannot have assigned to the others, the busiest
-    /// shards first.
+    /// With the leaderships of the present leaders, and those that these cannot have assigned to the others, the
+    /// busiest shards first.
     fn begin(placed: &'a Placed, leaders: &BTreeMap<ShardId, NodeId>, nodes: &[NodeRecord], loads: &'a Loads) -> Self {
         let mut assignment = Self {
             placed,

@@ -1,4 +1,4 @@
-//! How much the shards have to do, for dealing their leads.
+//! How much the shards have to do, for the assignment of their leaders.
 //!
 //! What a shard has to do is measured as the work that its log brings ([`raft::group::Group::applied_per_second`]), by each
 //! of its replicas; it is whoever leads that has the rest of it, the sessions and the deliveries.
@@ -58,7 +58,7 @@ impl Loads {
         QUIET + self.traffic(shard)
     }
 
-    /// What nodes have to bear with these leads.
+    /// What nodes have to bear with these leaderships.
     pub fn by_node(&self, leads: impl IntoIterator<Item = (ShardId, NodeId)>) -> BTreeMap<NodeId, Burden> {
         let mut nodes: BTreeMap<NodeId, Burden> = BTreeMap::new();
         for (shard, node) in leads {

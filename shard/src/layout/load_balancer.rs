@@ -1,4 +1,5 @@
-//! Whether what the nodes bear has been so uneven for so long that leads should move without anybody asking for it.
+//! Whether what the nodes bear has been so uneven for so long that leaderships should move without anybody asking for
+//! it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,10 +12,10 @@ use raft::directory::state::DirectoryState;
 use super::load::{Loads, QUIET};
 use crate::report::NodeStatus;
 
-/// When leads move by themselves. The times are for a cluster at work; tests have their own.
+/// When leaderships move by themselves. The times are for a cluster at work; tests have their own.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Whether leads are moved at all. The loads are measured either way: repairs go by them.
+    /// Whether leaderships are moved at all. The loads are measured either way: repairs go by them.
     pub enabled: bool,
     pub look_every: Duration,
     /// How often in a row a node has to bear too much: what passes within minutes is not worth logins.
@@ -27,7 +28,7 @@ pub struct Rules {
     /// How much traffic must be beyond its share, in thousandths of a quiet shard: a quiet cluster is left alone, as is what
     /// is uneven by number alone.
     pub least_traffic: u64,
-    /// How many leads one change moves.
+    /// How many leaderships one change moves.
     pub most_moves: usize,
 }
 
@@ -77,7 +78,7 @@ impl LoadBalancer {
         self.uneven = if is_uneven { self.uneven.saturating_add(1) } else { 0 };
     }
 
-    /// Whether leads should move now.
+    /// Whether leaderships should move now.
     pub fn wants_moves(&self, state: &DirectoryState, date: Timestamp) -> bool {
         self.rules.enabled && self.uneven >= self.rules.looks && self.is_settled(state, date)
     }

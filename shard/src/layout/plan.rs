@@ -2,7 +2,7 @@
 //!
 //! - [`balance`]: the ring's own placement, for an operator who asks for it.
 //! - [`repair`]: as few moves as give every shard its replicas, for the cluster itself.
-//! - [`even_out`]: leads alone, for the cluster itself, when its nodes bear unlike loads.
+//! - [`even_out`]: leaderships alone, for the cluster itself, when its nodes bear unlike loads.
 //! - [`to_node`]: one shard to one node, by hand.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,7 +55,7 @@ pub fn is_whole(place: &PlacementRecord, nodes: &[NodeRecord]) -> bool {
     place.replicas.len() >= REPLICAS.min(nodes.len()) && place.replicas.iter().all(holds)
 }
 
-/// Moves of leads alone, at most so many, that even out what the nodes bear.
+/// Moves of leaderships alone, at most so many, that even out what the nodes bear.
 pub fn even_out(present: &[&PlacementRecord], nodes: &[NodeRecord], loads: &Loads, most: usize) -> Vec<MoveRecord> {
     let placed: Vec<(ShardId, Vec<NodeId>)> =
         present.iter().map(|place| (place.shard, place.replicas.clone())).collect();
@@ -76,8 +76,8 @@ pub fn elsewhere(each: &MoveRecord, nodes: &[NodeRecord]) -> Option<(Vec<NodeId>
     Some((to, leader))
 }
 
-/// The move that brings a shard to a node: its lead, where the node has a replica, and else a replica and the lead, in
-/// place of the node that should lead it now. `None` when it leads already.
+/// The move that brings a shard to a node: its leadership, where the node has a replica, and else a replica and the
+/// leadership, in place of the node that should lead it now. `None` when it leads already.
 pub fn to_node(place: &PlacementRecord, node: NodeId, nodes: &[NodeRecord]) -> Option<MoveRecord> {
     if place.leader == node && place.replicas.contains(&node) {
         return None;

@@ -1,5 +1,5 @@
 //! Begins an ownership when this node leads a shard and has applied what earlier leaders answered, and ends it when
-//! the term does. Also moves a lead to where the placement wants it.
+//! the term does. Also moves the leadership of a shard to where the placement wants it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,12 +45,12 @@ const FENCE_MARGIN: Duration = Duration::from_millis(20);
 /// How long the first entry of an ownership may take.
 const BARRIER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often the place of the lead is looked at, and how many times in a row the wanted node has to be ready.
+/// How often the place of the leadership is looked at, and how many times in a row the wanted node has to be ready.
 const PLACE_CHECK: Duration = Duration::from_secs(1);
 const SETTLED_CHECKS: u32 = 5;
 
-/// How long a lead that should move stays for the sake of a pairing, as long as one can take, and while the wanted node warms
-/// up.
+/// How long a leadership that should move stays for the sake of a pairing, as long as one can take, and while the
+/// wanted node warms up.
 const HOLD_PATIENCE: Duration = Duration::from_secs(180);
 
 /// How long channels may take to close when the leadership of their shard is transferred, and the other node to take
@@ -238,7 +238,7 @@ impl Hosting {
         let barrier = Batch { version: BATCH_VERSION, epoch, node: self.context.node, commands: Vec::new() };
         let entry = msgpack::to_vec_named(&barrier).expect("a batch of plain fields is always written");
         let answer = self.group.propose(Bytes::from(entry), Instant::now() + BARRIER_PATIENCE).await.ok()?;
-        // The lead may have been lost and won again meanwhile: then the barrier is of the past.
+        // The leadership may have been lost and won again meanwhile: then the barrier is of the past.
         if !matches!(msgpack::from_slice(&answer), Ok(BatchReply::Replies(..))) {
             return None;
         }
@@ -325,11 +325,11 @@ async fn say_formed(owner: Arc<Owner>) {
     }
 }
 
-/// Moves the lead to the node that should have it, once that node has been up and caught up for a while; at once when
-/// this node should not have it any longer.
+/// Moves the leadership to the node that should have it, once that node has been up and caught up for a while; at once
+/// when this node should not have it any longer.
 async fn keep_leader_placed(owner: Arc<Owner>) {
     let mut seen_ready = 0;
-    // Since when the lead would have moved if nobody were pairing.
+    // Since when the leadership would have moved if nobody were pairing.
     let mut held_since: Option<Instant> = None;
     let mut checks = supervise::ticks(PLACE_CHECK);
     loop {
@@ -362,9 +362,10 @@ async fn keep_leader_placed(owner: Arc<Owner>) {
     }
 }
 
-/// Whether a node that should lead may be given a lead now. One that has just come back has nothing in its memory and may have
-/// to log in thousands of channels: it gets its leads a few at a time, from all nodes together, each when it has warmed up
-/// from the one before. A node that is never done with that (`waited_enough`) gets them all the same.
+/// Whether a node that should lead may be given the leadership of a shard now. One that has just come back has nothing
+/// in its memory and may have to log in thousands of channels: it gets its leaderships a few at a time, from all nodes
+/// together, each when it has warmed up from the one before. A node that is never done with that (`waited_enough`) gets
+/// them all the same.
 async fn takes_one_more(owner: &Owner, target: NodeId, waited_enough: bool) -> bool {
     let node_status = owner.node.nodes.status_of(target, Instant::now() + STATUS_PATIENCE).await;
     node_status.is_some_and(|node_status| node_status.ready && (!node_status.warming_up || waited_enough))
@@ -410,7 +411,7 @@ async fn wished_leader(owner: &Owner) -> Option<Wish> {
     None
 }
 
-/// Closes an owner's sessions in order and gives the lead to `target`.
+/// Closes an owner's sessions in order and gives the leadership to `target`.
 pub async fn transfer_leadership(owner: &Arc<Owner>, target: NodeId) {
     let deadline = Instant::now() + CLOSE_PATIENCE;
     tracing::info!(shard = owner.shard, target, "handing the shard over");

@@ -58,7 +58,7 @@ pub fn next(place: &PlacementRecord, members: &Members, own: NodeId) -> Option<S
     {
         return Some(Step::Add(*missing));
     }
-    // Whoever leads now stays until it has handed the lead to one that shall stay.
+    // Whoever leads now stays until it has transferred the leadership to one that shall stay.
     let voters: BTreeSet<NodeId> = wanted.iter().copied().chain((!wanted.contains(&own)).then_some(own)).collect();
     if members.joint || members.voters != voters {
         return Some(Step::Vote(voters));

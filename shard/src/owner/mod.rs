@@ -146,7 +146,7 @@ pub struct NodeContext {
     pub rooms: Arc<Rooms>,
     /// Lets rows of one shard of this node expire at a time.
     pub expiring: Semaphore,
-    /// Lets one lead of this node go at a time.
+    /// Lets one leadership of this node go at a time.
     pub transferring: Semaphore,
     pub take_overs: TakeOvers,
     /// What the sends take that wait at all owners of this node.
@@ -464,7 +464,7 @@ impl Owner {
         let all = futures::future::join_all(closed);
         if tokio::time::timeout_at(deadline.into(), all).await.is_err() {
             tracing::warn!(shard = self.shard, "not all channels were handed over in time");
-            // Whoever takes the lead is elected at once, however young the last quorum contact is.
+            // Whoever takes the leadership is elected at once, however young the last quorum contact is.
             self.fence.revoke();
         }
     }

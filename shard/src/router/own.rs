@@ -11,7 +11,7 @@ use raft::directory::members::NodeState;
 use super::Router;
 use crate::report::NodeStatus;
 
-/// How long a node that has taken a lead warms up before it should be given the next one.
+/// How long a node that has taken the leadership of a shard warms up before it should be given the next one.
 const WARM_UP: Duration = Duration::from_secs(1);
 
 /// A connection that found no place is told of for so long.
@@ -110,7 +110,7 @@ impl Router {
         let mut led = shards
             .into_iter()
             .filter(|shard| self.host.group(*shard).is_some_and(|group| group.leader() == Some(self.node)));
-        // A lead that has just come has no owner yet.
+        // A leadership that has just come has no owner yet.
         let is_new = |shard| owned_since.get(&shard).is_none_or(|since| since.elapsed() < WARM_UP);
         self.start_limiter.backlog() > WARM_UP || led.any(is_new)
     }

@@ -90,7 +90,8 @@ async fn device(storm: &Storm, channel: usize) -> Value {
     storm.tenant.simulator().api().get(&path).await.expect(200)["data"][0].clone()
 }
 
-/// Waits until each shard is led by the node that should lead it: until then its lead may move to where no failpoint is armed.
+/// Waits until each shard is led by the node that should lead it: until then its leadership may move to where no
+/// failpoint is armed.
 async fn wait_for_leads(storm: &Storm) {
     let operator = storm.cluster.operator(storm.cluster.running_node(), &storm.tenant.client);
     eventually("the leads are where they should be", seconds(60), async || {

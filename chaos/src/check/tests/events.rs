@@ -306,7 +306,7 @@ fn a_success_is_told_again_once_for_want_of_an_answer_and_not_twice() {
         let first = again(play, 2);
         play.fault_within(FaultKind::Crash, At::default(), first.minus(Duration::from_secs(40)));
     });
-    // The owner's lead went elsewhere, and what it had heard with it.
+    // The owner's leadership went elsewhere, and what it had heard with it.
     let leader = |at: At, term: u64| {
         let asked = at.minus(Duration::from_millis(50));
         Record::Leader(LeaderSeen { asked, at, group: 5, leader: Some(2), term })
