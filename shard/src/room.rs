@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_gets_full_goes_on_while_others_may_take_its_lead() {
+    fn an_owner_that_gets_full_goes_on_while_others_may_take_its_leadership() {
         let here = PathBuf::from("/");
         let watch = |marks| Room::watch(marks, vec![here.clone()], here.clone()).unwrap();
         let free = watch(Marks { low: mark(false), full: mark(false) }).least_free();

@@ -100,7 +100,7 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// The leads that would be better off at another replica.
+    /// The leaderships that would be better off at another replica.
     fn moves(&self) -> impl Iterator<Item = Gain> + '_ {
         self.placed.iter().flat_map(move |(shard, replicas)| {
             let from = self.leaders.get(shard).copied();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_leads_that_even_out_the_most_move_first_and_no_more_than_may() {
+    fn the_leaderships_that_even_out_the_most_move_first_and_no_more_than_may() {
         let (nodes, loads) = (nodes(&[1, 1, 1]), loads(&[9_000, 500, 400, 9_000, 9_000]));
         let leaders = (1..=5).map(|shard| (shard, 1)).collect();
         let moved = |most| {
@@ -189,7 +189,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn without_traffic_leads_are_dealt_by_number_and_weight(
+        fn without_traffic_leaders_are_assigned_by_number_and_weight(
             at in proptest::collection::vec(0..NODES, 1..40),
             weights in proptest::collection::vec(1_u32..5, NODES as usize),
             present in proptest::collection::vec(0..3_usize, 40),
@@ -211,7 +211,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_dealt_once_is_dealt_the_same_again_while_loads_sway_by_a_tenth(
+        fn what_was_assigned_once_is_assigned_the_same_again_while_loads_sway_by_a_tenth(
             at in proptest::collection::vec(0..NODES, 1..40),
             weights in proptest::collection::vec(1_u32..5, NODES as usize),
             traffic in proptest::collection::vec(0_u64..100_000, 40),

@@ -59,9 +59,9 @@ impl Loads {
     }
 
     /// What nodes have to bear with these leaderships.
-    pub fn by_node(&self, leads: impl IntoIterator<Item = (ShardId, NodeId)>) -> BTreeMap<NodeId, Burden> {
+    pub fn by_node(&self, leaders: impl IntoIterator<Item = (ShardId, NodeId)>) -> BTreeMap<NodeId, Burden> {
         let mut nodes: BTreeMap<NodeId, Burden> = BTreeMap::new();
-        for (shard, node) in leads {
+        for (shard, node) in leaders {
             nodes.entry(node).or_default().add(shard, self);
         }
         nodes

@@ -188,7 +188,7 @@ mod tests {
         }
 
         /// Does what the driver would, at once.
-        fn move_leads(&mut self) -> Vec<MoveRecord> {
+        fn move_leaders(&mut self) -> Vec<MoveRecord> {
             let present: Vec<_> = self.state.placement.values().map(|place| &**place).collect();
             let moves = plan::even_out(&present, &three(), &self.load_balancer.loads, RULES.most_moves);
             for each in &moves {
@@ -213,19 +213,19 @@ mod tests {
         }
 
         fn traffic(&self) -> Vec<u64> {
-            let leads = self.state.placement.values().map(|place| (place.shard, place.leader));
-            self.load_balancer.loads.by_node(leads).values().map(|bears| bears.traffic / QUIET).collect()
+            let leaders = self.state.placement.values().map(|place| (place.shard, place.leader));
+            self.load_balancer.loads.by_node(leaders).values().map(|bears| bears.traffic / QUIET).collect()
         }
     }
 
     #[test]
-    fn a_node_that_bears_too_much_for_long_gives_a_few_leads_away_and_then_all_is_left_alone() {
+    fn a_node_that_bears_too_much_for_long_gives_a_few_leaderships_away_and_then_all_is_left_alone() {
         // All that node 1 leads is busy, and a little elsewhere.
         let mut scene = Scene::new(|_, leader| if leader == 1 { 1_000 } else { 100 });
         assert_eq!(scene.looks(2), 0, "it may pass");
         assert_eq!(scene.looks(1), 1);
         let before = scene.traffic();
-        let moves = scene.move_leads();
+        let moves = scene.move_leaders();
         assert_eq!(moves.len(), 2);
         assert!(moves.iter().all(|each| !each.changes_replicas() && each.leader != 1), "{moves:?}");
         assert!(scene.traffic().iter().max() < before.iter().max(), "{:?} after {before:?}", scene.traffic());
@@ -234,7 +234,7 @@ mod tests {
         let mut changes = 1;
         for _ in 0..20 {
             if scene.looks(RULES.rest.as_secs() + u64::from(RULES.looks)) > 0 {
-                scene.move_leads();
+                scene.move_leaders();
                 changes += 1;
             }
         }
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_quiet_even_passing_or_away_is_no_reason_to_move_leads() {
+    fn what_is_quiet_even_passing_or_away_is_no_reason_to_move_leaderships() {
         let mut quiet = Scene::new(|_, leader| if leader == 1 { 20 } else { 0 });
         assert_eq!(quiet.looks(20), 0);
         let mut even = Scene::new(|_, _| 500);

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_earlier_release_says_less_and_is_given_leads_all_the_same() {
+    fn an_earlier_release_says_less_and_is_given_leaderships_all_the_same() {
         #[derive(Serialize)]
         struct Earlier {
             version: &'static str,

@@ -104,7 +104,7 @@ fn a_home_that_has_just_been_deposed_may_answer_once_more() {
 }
 
 #[test]
-fn a_lead_that_moves_before_there_was_a_fault_counts_from_the_first_look() {
+fn a_leadership_that_moves_before_there_was_a_fault_counts_from_the_first_look() {
     let moved_to = |term: u64| {
         let mut play = Play::empty();
         play.draws(1 + BURST as usize);
