@@ -348,9 +348,9 @@ mod tests {
     use crate::transport::{Lookup, PeersConfig, RaftService};
 
     /// Counts the questions, and refuses them.
-    struct Asked(AtomicUsize);
+    struct Counting(AtomicUsize);
 
-    impl RaftService for Asked {
+    impl RaftService for Counting {
         fn handle(&self, _: NodeId, _: Class, _: Bytes) -> BoxFuture<'static, Bytes> {
             self.0.fetch_add(1, Ordering::SeqCst);
             std::future::ready(Bytes::from_static(&[status::NO_GROUP])).boxed()
@@ -361,7 +361,7 @@ mod tests {
     async fn nobody_is_asked_to_elect_this_node_before_it_gives_votes() {
         let authority = Authority::new();
         let two = Peers::start(peers_config(&authority, 2)).await.unwrap();
-        let asked = Arc::new(Asked(AtomicUsize::new(0)));
+        let asked = Arc::new(Counting(AtomicUsize::new(0)));
         two.serve_raft(service::PRE_VOTE, asked.clone());
         let address = two.local_addr().to_string();
         let lookup: Lookup = Arc::new(move |_| Some(address.clone()));

@@ -125,7 +125,7 @@ pub(super) struct ShownQr {
 }
 
 /// A pair code that was asked for.
-pub(super) struct PairCodeAsked {
+pub(super) struct PairCodeRequest {
     pub at: Instant,
     /// Told when the network gave it; closed when that came to nothing.
     pub answer: oneshot::Receiver<()>,
@@ -154,7 +154,7 @@ pub(super) struct Channel {
     /// clock that does not jump; of the row's own times, which are for people, a late replacement alone counts.
     pub reconnecting_since: Option<Instant>,
     pub replaced_at: Option<Instant>,
-    pub pair_code: Option<PairCodeAsked>,
+    pub pair_code: Option<PairCodeRequest>,
     age_checked: Instant,
     pub transfers: Transfers,
     /// Items that wait for bytes, and those behind them.

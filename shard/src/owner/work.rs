@@ -9,7 +9,7 @@ use raft::machine::View;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::channel::{Channel, PairCodeAsked, Worked};
+use super::channel::{Channel, PairCodeRequest, Worked};
 use super::committer::Answered;
 use super::lifecycle::Extra;
 use crate::call::request::{Lifecycle, PairCode, StatusHistory};
@@ -186,7 +186,7 @@ impl Channel {
         let running = self.running.as_ref().ok_or_else(|| CallError::pair_code_failed(None))?;
         let session = running.session.clone();
         let (given, answer) = oneshot::channel();
-        self.pair_code = Some(PairCodeAsked { at: now, answer, given: false });
+        self.pair_code = Some(PairCodeRequest { at: now, answer, given: false });
         Ok(Worked::Pairing { wanted, session, ready, given })
     }
 
