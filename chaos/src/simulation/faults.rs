@@ -172,7 +172,7 @@ async fn transfer_directory(scene: &Scene) {
     }
 }
 
-/// An owner hands its shard to another replica; the placement may bring it back.
+/// An owner transfers its leadership to another replica; the placement may bring it back.
 fn transfer_shard(scene: &Arc<Scene>) {
     let owners: Vec<_> = scene.owners.lock().values().cloned().collect();
     let Some(owner) = scene.chance.pick(&owners).cloned() else { return };

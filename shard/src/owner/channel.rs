@@ -268,9 +268,9 @@ impl Channel {
         }
     }
 
-    /// Runs until the owner's right ends, the channel is handed over, or there is nothing to do. A turn that panics
-    /// costs the session, and the channel begins anew from what is stored; a channel that does so again and again is
-    /// taken out of service (T26).
+    /// Runs until the owner's right ends, the channel is closed for a transfer, or there is nothing to do. A turn that
+    /// panics costs the session, and the channel begins anew from what is stored; a channel that does so again and
+    /// again is taken out of service (T26).
     pub async fn run(mut self: Box<Self>, mut mailbox: mpsc::Receiver<ToChannel>, mut recover: bool) {
         let lost = self.owner.lost.clone();
         let mut crashes: Vec<Instant> = Vec::new();
@@ -352,8 +352,8 @@ impl Channel {
         }
     }
 
-    /// Takes what has come in. Returns true when the channel was handed over. Each turn asks for room for all that may happen in it:
-    /// boxed is what happens in few of them, so that those of sends ask for little.
+    /// Takes what has come in. Returns true when the channel was closed for a transfer. Each turn asks for room for all
+    /// that may happen in it: boxed is what happens in few of them, so that those of sends ask for little.
     async fn step(
         &mut self,
         finished: Option<Finished>,
@@ -455,12 +455,12 @@ impl Channel {
         self.finish(batch).await
     }
 
-    /// Returns true when the channel was handed over.
+    /// Returns true when the channel was closed for a transfer.
     async fn take_work(&mut self, work: &mut Vec<ToChannel>) -> Result<bool, LeadershipLost> {
         let mut batch = Batch::default();
         for message in work.drain(..) {
             match message {
-                // Dropped while the shard is handed over: its caller asks the next owner.
+                // Dropped while the leadership is transferred: its caller asks the next owner.
                 ToChannel::Work(_) if self.owner.is_transferring() => {}
                 ToChannel::Work(piece) => match *piece {
                     // What is done for nobody keeps an overload from ending, and the caller may have sent it anew under another id.

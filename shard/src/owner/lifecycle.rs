@@ -400,8 +400,8 @@ impl Channel {
         }
     }
 
-    /// Whether a session may be opened here: another owner may log in at any moment once the shard is handed over, and a channel
-    /// that was deleted is about to be wiped.
+    /// Whether a session may be opened here: another owner may log in at any moment once the leadership is transferred,
+    /// and a channel that was deleted is about to be wiped.
     fn may_have_session(&self) -> bool {
         !self.owner.is_transferring() && !self.owner.is_deleted(self.row.id)
     }

@@ -14,8 +14,8 @@ use tests::wait::{check, eventually, seconds};
 /// Sends a second: what a machine carries that others use too. How many more a restart bears says `gateway-bench b6`.
 const RATE: u32 = 200;
 
-/// The longest that a send may take, which waits for as long as a shard is handed over: a send that waits for longer is to be
-/// answered `queued`. How long it is on a quiet machine says `gateway-bench b6`.
+/// The longest that a send may take, which waits for as long as a leadership is transferred: a send that waits for
+/// longer is to be answered `queued`. How long it is on a quiet machine says `gateway-bench b6`.
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// A node that has come back gets its leaderships from another one no faster than this.
