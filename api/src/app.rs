@@ -17,7 +17,8 @@ use tokio_util::task::TaskTracker;
 use crate::audit::logins::LoginLog;
 use crate::audit::{FailureLog, Port};
 use crate::auth::Auth;
-use crate::auth::operators::TokenGate;
+use crate::auth::operators::OperatorAuthenticator;
+use crate::body_limiter::BodyLimiter;
 use crate::config::{ApiConfig, CorsOrigins};
 use crate::doc::Document;
 use crate::ip_bucket::IpBuckets;
@@ -25,7 +26,6 @@ use crate::key_use::KeyUse;
 use crate::memory::Memory;
 use crate::status_summary::StatusSummary;
 use crate::telemetry::FailureLines;
-use crate::turns::Turns;
 
 /// How many may read media by links at a node at once, and of one account's: each holds an open file for as long as it takes the
 /// bytes, and may take them slowly.
@@ -57,10 +57,10 @@ pub struct App {
     pub document: Document,
     /// Whose scripts may read answers.
     pub cors_origins: CorsOrigins,
-    /// Judges operators' tokens.
-    pub operators: TokenGate,
-    /// Of accounts' large bodies.
-    pub turns: Turns,
+    /// Authenticates operators by their tokens.
+    pub operators: OperatorAuthenticator,
+    /// Lets few large bodies of an account at work at once.
+    pub body_limiter: BodyLimiter,
     /// What clients have it keep.
     pub memory: Memory,
     /// Who reads media by links.
@@ -99,8 +99,8 @@ impl App {
         let (is_https, connections) = (tls.is_some(), connections.clone());
         Arc::new(Self {
             auth: Auth::new(config.auth.clone()),
-            operators: TokenGate::new(config.operator_tokens.clone()),
-            turns: Turns::default(),
+            operators: OperatorAuthenticator::new(config.operator_tokens.clone()),
+            body_limiter: BodyLimiter::default(),
             memory: Memory::default(),
             readers: Shares::new(READERS, READERS_OF_ONE),
             held_answers: Shares::new(Semaphore::MAX_PERMITS, HELD_ANSWERS_OF_ONE),

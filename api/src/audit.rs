@@ -257,7 +257,7 @@ impl FailureLog {
                 folds.of.insert(fold, None);
             }
         }
-        self.forget_before(Timestamp(Timestamp::now().0 - MINUTE_MILLIS));
+        self.expire_before(Timestamp(Timestamp::now().0 - MINUTE_MILLIS));
     }
 
     fn waiting(&self) -> Vec<(Fold, AuditEntry)> {
@@ -267,7 +267,7 @@ impl FailureLog {
     }
 
     /// Drops the marks of minutes and hours that were over by then.
-    fn forget_before(&self, then: Timestamp) {
+    fn expire_before(&self, then: Timestamp) {
         let is_over = |fold: &Fold| fold.begin.0 + fold.length <= then.0;
         let mut folds = self.folds.lock();
         folds.of.retain(|fold, entry| entry.is_some() || !is_over(fold));
@@ -346,9 +346,9 @@ mod tests {
         assert_eq!(made(other, 0..10, 0), 10, "another account's are told apart");
         assert_eq!(made(one, 0..10, HOUR_MILLIS), 10);
         // The marks of the minute are gone by then, and what was counted is not.
-        log.forget_before(Timestamp(10 * MINUTE_MILLIS));
+        log.expire_before(Timestamp(10 * MINUTE_MILLIS));
         assert_eq!(made(one, 0..10, 30 * MINUTE_MILLIS), 0);
-        log.forget_before(Timestamp(2 * HOUR_MILLIS));
+        log.expire_before(Timestamp(2 * HOUR_MILLIS));
         let left = log.folds.lock();
         assert_eq!((left.of.len(), left.told_apart.len()), (0, 0));
         let shared = |customer| fold(customer, "198.51.100.1", 0).shared().id(Port::Customers);
@@ -363,7 +363,7 @@ mod tests {
             assert!(noted(&log, &NOBODY, customer, "198.51.100.1", at));
         }
         let left = |then| {
-            log.forget_before(Timestamp(then));
+            log.expire_before(Timestamp(then));
             log.folds.lock().of.len()
         };
         assert_eq!([59_999, 60_000, HOUR_MILLIS - 1, HOUR_MILLIS].map(left), [3, 2, 1, 0]);

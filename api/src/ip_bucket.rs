@@ -17,7 +17,7 @@ const SHARDS: usize = 64;
 const SHARD_CAPACITY: usize = 8 * 1024;
 
 /// How often a full part is searched for buckets to drop: a search costs more than a request.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
+const EVICT_EVERY: Duration = Duration::from_secs(1);
 
 /// A bucket for each client address that was seen lately.
 pub struct IpBuckets {
@@ -29,7 +29,7 @@ pub struct IpBuckets {
 #[derive(Default)]
 struct Shard {
     buckets: HashMap<IpAddr, TokenBucket>,
-    swept_at: Timestamp,
+    evicted_at: Timestamp,
 }
 
 impl IpBuckets {
@@ -68,9 +68,9 @@ impl Shard {
     /// Drops the buckets that are full again: a new one is the same. When all of them are in use, one has to go, and
     /// its address starts with a full bucket; more addresses than fit are a flood that this bucket cannot stop anyway.
     fn make_room(&mut self, now: Timestamp) {
-        if now.since(self.swept_at) >= SWEEP_EVERY {
+        if now.since(self.evicted_at) >= EVICT_EVERY {
             self.buckets.retain(|_, bucket| !bucket.is_full(now));
-            self.swept_at = now;
+            self.evicted_at = now;
         }
         if self.buckets.len() >= SHARD_CAPACITY
             && let Some(address) = self.buckets.keys().next().copied()

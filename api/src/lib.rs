@@ -14,7 +14,8 @@
 //!   a port share; `status_summary`: how the gateway does as a whole.
 //! - `audit`, `key_use`: what is written beside the answers, in batches; `flush`: when. `auth`: members' way in. `caller`: who calls.
 //!   `config`: what the node says; `backups`: what it does for operators. `client`, `ip_bucket`: addresses.
-//!   `turns`: large bodies of an account. `memory`: what clients have a node keep; `unread`: what is left of their bodies.
+//!   `body_limiter`: large bodies of an account. `memory`: what clients have a node keep; `unread`: what is left of their
+//!   bodies.
 //! - `failure`: where failures of the floors below become codes of the interface.
 
 mod app;
@@ -23,6 +24,7 @@ mod auth;
 mod background;
 mod backups;
 mod body;
+mod body_limiter;
 mod caller;
 mod client;
 mod config;
@@ -50,7 +52,6 @@ mod server;
 mod status_summary;
 mod support;
 mod telemetry;
-mod turns;
 mod unread;
 
 pub use auth::{AuthConfig, MailConfig, OidcConfig, OperatorToken, OperatorTokens, SmtpConfig, SmtpSecurity};

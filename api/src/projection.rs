@@ -14,7 +14,7 @@ use network::operation::Area;
 use raft::record::decode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use shard::call::Live;
+use shard::call::ChannelStatus;
 use shard::call::read::{Filter, Read};
 use shard::call::request::{GetStatus, Operate, ReadCounted, ReadMany, ReadOne, ReadPage};
 use shard::projection::Entity;
@@ -119,7 +119,7 @@ impl ChannelCall {
     /// # Errors
     /// `not_connected`, `channel_unavailable`, and as [`ChannelCall::ask`].
     pub async fn can_operate(&mut self) -> Result<(), CallError> {
-        let Live { status, reason, .. } = self.ask(GetStatus).await?;
+        let ChannelStatus { status, reason, .. } = self.ask(GetStatus).await?;
         match status.on_send() {
             OnSend::Direct | OnSend::Queue => Ok(()),
             OnSend::NotConnected => Err(CallError::not_connected(status)),

@@ -27,12 +27,12 @@ use crate::app::App;
 use crate::audit::{Suspect, Target};
 use crate::auth::operators::Operator;
 use crate::body;
+use crate::body_limiter::{self, BodyPermit};
 use crate::caller::Caller;
 use crate::client::Client;
 use crate::failure;
 use crate::memory::{Held, Holder};
 use crate::query::Query;
-use crate::turns::{self, Turn};
 
 /// How long a request waits for a shard without a leader.
 const OWNER_PATIENCE: Duration = Duration::from_secs(5);
@@ -71,8 +71,8 @@ pub struct RequestContext {
     pub account: Arc<OnceLock<CustomerId>>,
     /// The largest JSON body that is read: more, once it is known who asks.
     pub body_limit: u64,
-    /// That of its body, where it is a large one of an account.
-    pub turn: Option<Turn>,
+    /// The right to work on its body, where that is a large one of an account.
+    pub body_permit: Option<BodyPermit>,
     /// The memory that it takes then.
     pub kept: Option<Held>,
 }
@@ -98,11 +98,11 @@ impl RequestContext {
         CallContext { request_id: self.request_id.clone(), deadline: self.deadline(OWNER_PATIENCE) }
     }
 
-    /// The body, which must be a JSON object; a large one of an account waits for its turn.
+    /// The body, which must be a JSON object; a large one of an account waits for its permit.
     ///
     /// # Errors
     /// Those of [`body::json`], `bad_request` for unreadable JSON, `invalid_request` for JSON that is no object, and
-    /// `worker_at_capacity` when its turn does not come.
+    /// `worker_at_capacity` when its permit does not come.
     pub async fn object(&mut self) -> Result<Body, CallError> {
         self.object_within(self.body_limit).await
     }
@@ -143,8 +143,8 @@ impl RequestContext {
     }
 
     async fn parse(&mut self, bytes: &[u8]) -> Result<Body, CallError> {
-        if let Some(account) = self.account.get().filter(|_| bytes.len() > turns::SMALL) {
-            self.turn = Some(self.app.turns.take(*account).await?);
+        if let Some(account) = self.account.get().filter(|_| bytes.len() > body_limiter::SMALL) {
+            self.body_permit = Some(self.app.body_limiter.take(*account).await?);
         }
         Body::parse(bytes)
     }
@@ -160,7 +160,7 @@ impl RequestContext {
             return Err(CallError::storage_full());
         }
         let length = if is_empty { 0 } else { announced.unwrap_or(limit).min(limit) as usize };
-        if let Some(account) = self.account.get().copied().filter(|_| length > turns::SMALL) {
+        if let Some(account) = self.account.get().copied().filter(|_| length > body_limiter::SMALL) {
             self.kept = Some(self.app.memory.body(Holder::Account(account), length)?);
         }
         Ok(())

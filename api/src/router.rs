@@ -6,7 +6,7 @@ use std::sync::Arc;
 use salvo::Router;
 
 use crate::app::App;
-use crate::pipeline::{Entry, Gate};
+use crate::pipeline::{Entry, Pipeline};
 use crate::route::{Action, PathRoutes, Route};
 
 /// Where the console finds the interface, for members' sessions alone.
@@ -27,7 +27,7 @@ struct Node {
 pub fn router(app: &Arc<App>, routes: Vec<Route>) -> Router {
     let has_console = routes.iter().any(|route| route.path == "/console");
     let home = if has_console { "console" } else { "docs" };
-    let nowhere = Router::with_path("{**path}").goal(Gate::nowhere(app.clone(), home));
+    let nowhere = Router::with_path("{**path}").goal(Pipeline::nowhere(app.clone(), home));
     tree(app, routes, Entry::Interface).push(nowhere)
 }
 
@@ -62,7 +62,7 @@ impl Node {
             router = router.push(child.into_router(Router::with_path(segment), app, entry));
         }
         match self.paths {
-            Some(paths) => router.goal(Gate::new(app.clone(), paths, entry)),
+            Some(paths) => router.goal(Pipeline::new(app.clone(), paths, entry)),
             None => router,
         }
     }

@@ -200,7 +200,7 @@ pub fn transition(from: Status, trigger: Trigger, credentials: bool) -> Result<M
     use Status::*;
     use Trigger as T;
 
-    let go = |to: Status, reason: Reason| Move { to, reason, disconnected: None, wipes_credentials: false };
+    let to_status = |to: Status, reason: Reason| Move { to, reason, disconnected: None, wipes_credentials: false };
     let loses = |to: Status, reason: Reason, why: DisconnectReason| Move {
         to,
         reason,
@@ -211,67 +211,69 @@ pub fn transition(from: Status, trigger: Trigger, credentials: bool) -> Result<M
 
     match (trigger, from) {
         // T33 and T34/T35 first: `disabled_by_admin` refuses everything but `enable`.
-        (T::Enable, DisabledByAdmin) if credentials => Ok(go(Disconnected, Reason::Admin)),
-        (T::Enable, DisabledByAdmin) => Ok(go(Pending, Reason::Admin)),
+        (T::Enable, DisabledByAdmin) if credentials => Ok(to_status(Disconnected, Reason::Admin)),
+        (T::Enable, DisabledByAdmin) => Ok(to_status(Pending, Reason::Admin)),
         (T::Enable, _) => Err(Refusal::NotDisabled),
         (T::Disable, DisabledByAdmin) => Err(Refusal::NoOp),
-        (T::Disable, _) => Ok(go(DisabledByAdmin, Reason::Admin)),
+        (T::Disable, _) => Ok(to_status(DisabledByAdmin, Reason::Admin)),
         (T::PairingRequested | T::Connect | T::Restart | T::Disconnect | T::Logout, DisabledByAdmin) => {
             Err(Refusal::Unavailable)
         }
 
         // Starting: T2, T29, T30.
-        (T::PairingRequested, Pending | LoggedOut) => Ok(go(Qr, Reason::QrRequested)),
-        (T::PairingRequested, StoppedByUser | Error | Failed) if !credentials => Ok(go(Qr, Reason::QrRequested)),
+        (T::PairingRequested, Pending | LoggedOut) => Ok(to_status(Qr, Reason::QrRequested)),
+        (T::PairingRequested, StoppedByUser | Error | Failed) if !credentials => Ok(to_status(Qr, Reason::QrRequested)),
         (T::PairingRequested, _) => Err(Refusal::Invalid),
-        (T::Connect, Pending | LoggedOut) => Ok(go(Qr, Reason::ConnectRequested)),
-        (T::Connect, StoppedByUser | Error | Failed) if !credentials => Ok(go(Qr, Reason::ConnectRequested)),
-        (T::Connect, Disconnected | StoppedByUser | Error | Failed) => Ok(go(Connecting, Reason::ConnectRequested)),
+        (T::Connect, Pending | LoggedOut) => Ok(to_status(Qr, Reason::ConnectRequested)),
+        (T::Connect, StoppedByUser | Error | Failed) if !credentials => Ok(to_status(Qr, Reason::ConnectRequested)),
+        (T::Connect, Disconnected | StoppedByUser | Error | Failed) => {
+            Ok(to_status(Connecting, Reason::ConnectRequested))
+        }
         (T::Connect, _) => Err(Refusal::Invalid),
 
         // T29, T31, T32.
-        (T::Restart, Qr) => Ok(go(Qr, Reason::User)),
-        (T::Restart, StoppedByUser | Error | Failed) if !credentials => Ok(go(Qr, Reason::User)),
+        (T::Restart, Qr) => Ok(to_status(Qr, Reason::User)),
+        (T::Restart, StoppedByUser | Error | Failed) if !credentials => Ok(to_status(Qr, Reason::User)),
         (T::Restart, Connecting | Reconnecting | Connected | Disconnected | StoppedByUser | Error | Failed) => {
-            Ok(go(Connecting, Reason::User))
+            Ok(to_status(Connecting, Reason::User))
         }
         (T::Restart, _) => Err(Refusal::Invalid),
 
         // T27.
         (T::Disconnect, Qr | Connecting | Reconnecting | Connected | Disconnected) => {
-            Ok(go(StoppedByUser, Reason::User))
+            Ok(to_status(StoppedByUser, Reason::User))
         }
         (T::Disconnect, StoppedByUser) => Err(Refusal::NoOp),
         (T::Disconnect, _) => Err(Refusal::Invalid),
 
         // T28.
         (T::Logout, Connecting | Reconnecting | Connected | Disconnected | StoppedByUser | Error | Failed) => {
-            Ok(Move { wipes_credentials: true, ..go(LoggedOut, Reason::Logout) })
+            Ok(Move { wipes_credentials: true, ..to_status(LoggedOut, Reason::Logout) })
         }
         (T::Logout, LoggedOut) => Err(Refusal::NoOp),
         (T::Logout, _) => Err(Refusal::Invalid),
 
         // What an import before this one has left goes with the move.
         (T::Imported, Pending | LoggedOut | StoppedByUser | Error | Failed) if !credentials => {
-            Ok(Move { wipes_credentials: true, ..go(StoppedByUser, Reason::Restored) })
+            Ok(Move { wipes_credentials: true, ..to_status(StoppedByUser, Reason::Restored) })
         }
         (T::Imported, DisabledByAdmin) => Err(Refusal::Unavailable),
         (T::Imported, _) => Err(Refusal::Invalid),
 
         // Pairing: T4, T5, T7.
-        (T::Paired, Qr) => Ok(go(Connecting, Reason::Paired)),
-        (T::QrTimeout, Qr) => Ok(go(Pending, Reason::QrTimeout)),
-        (T::PairingRefused, Qr) => Ok(go(Failed, Reason::PairingRefused)),
+        (T::Paired, Qr) => Ok(to_status(Connecting, Reason::Paired)),
+        (T::QrTimeout, Qr) => Ok(to_status(Pending, Reason::QrTimeout)),
+        (T::PairingRefused, Qr) => Ok(to_status(Failed, Reason::PairingRefused)),
 
         // Login and loss: T8 to T17, T23.
-        (T::LoginOk, Connecting | Reconnecting) => Ok(go(Connected, Reason::LoginOk)),
-        (T::AttemptFailed, Connecting) => Ok(go(Reconnecting, Reason::Network)),
+        (T::LoginOk, Connecting | Reconnecting) => Ok(to_status(Connected, Reason::LoginOk)),
+        (T::AttemptFailed, Connecting) => Ok(to_status(Reconnecting, Reason::Network)),
         (T::TransportLost, Connected) => Ok(loses(Reconnecting, Reason::Network, DisconnectReason::Network)),
         (T::OwnerLost, Connected) => Ok(loses(Reconnecting, Reason::WorkerLost, DisconnectReason::Network)),
-        (T::PlannedMove, Connected) => Ok(go(Connecting, Reason::Rebalance)),
-        (T::ReconnectBudget, Reconnecting) => Ok(go(Failed, Reason::ReconnectBudget)),
-        (T::NoSlot, Reconnecting | Connecting) => Ok(go(Disconnected, Reason::NoWorker)),
-        (T::Resume, Disconnected) => Ok(go(Connecting, Reason::ConnectRequested)),
+        (T::PlannedMove, Connected) => Ok(to_status(Connecting, Reason::Rebalance)),
+        (T::ReconnectBudget, Reconnecting) => Ok(to_status(Failed, Reason::ReconnectBudget)),
+        (T::NoSlot, Reconnecting | Connecting) => Ok(to_status(Disconnected, Reason::NoWorker)),
+        (T::Resume, Disconnected) => Ok(to_status(Connecting, Reason::ConnectRequested)),
 
         // The network's verdicts: T18 to T22, T24.
         (T::Unlinked, _) if live_login => Ok(loses(LoggedOut, Reason::Logout, DisconnectReason::Logout)),
@@ -279,7 +281,7 @@ pub fn transition(from: Status, trigger: Trigger, credentials: bool) -> Result<M
             Ok(loses(LoggedOut, Reason::SessionInvalidated, DisconnectReason::SessionInvalidated))
         }
         (T::Banned, _) if live_login => Ok(loses(Failed, Reason::Banned, DisconnectReason::SessionInvalidated)),
-        (T::ClientOutdated, _) if live_login => Ok(go(Error, Reason::ClientOutdated)),
+        (T::ClientOutdated, _) if live_login => Ok(to_status(Error, Reason::ClientOutdated)),
         (T::Replaced, Connected) => {
             Ok(loses(Disconnected, Reason::KickedOtherDevice, DisconnectReason::KickedOtherDevice))
         }
@@ -288,8 +290,8 @@ pub fn transition(from: Status, trigger: Trigger, credentials: bool) -> Result<M
         }
 
         // The gateway's own faults: T25, T26.
-        (T::AuthState, _) if from.runs() => Ok(go(Error, Reason::AuthState)),
-        (T::CrashLoop, _) if from.runs() => Ok(go(Error, Reason::CrashLoop)),
+        (T::AuthState, _) if from.runs() => Ok(to_status(Error, Reason::AuthState)),
+        (T::CrashLoop, _) if from.runs() => Ok(to_status(Error, Reason::CrashLoop)),
 
         _ => Err(Refusal::Invalid),
     }

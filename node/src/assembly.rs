@@ -28,11 +28,11 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use shard::cluster::{Cluster, ClusterConfig, ClusterError};
 use shard::deliveries::DeliveryRules;
-use shard::facts::{CertificateFacts, Certificates, OWN_AUTHORITY, OWN_CERTIFICATE, unlike};
 use shard::format::Release;
 use shard::media::blobs::{BlobError, BlobsConfig, Place};
 use shard::media::store::MediaConfig;
 use shard::membership::{Excluded, MembershipConfig};
+use shard::report::{CertificateReport, Certificates, OWN_AUTHORITY, OWN_CERTIFICATE, unlike};
 use shard::retention::Retention;
 use shard::secrets::{KEEP_FORMER, Secrets};
 use shard::webhook::attempt::{AttemptConfig, Attempter};
@@ -271,7 +271,7 @@ impl Assembly {
         self.cluster.announce_stop();
         tokio::time::sleep(self.drain_wait).await;
         // What it owned until now it forwards from here on.
-        self.cluster.hand_over().await;
+        self.cluster.transfer_all().await;
         self.close_ports.cancel();
         for port in self.ports {
             port.stopped().await;
@@ -384,7 +384,7 @@ fn retention(config: &Config) -> Retention {
         most_deleted_channels: config.history.most_deleted_channels,
         lids: config.history.keep_lids.0,
         most_lids: config.history.most_lids,
-        trim_every: config.history.trim_every.0,
+        expire_every: config.history.trim_every.0,
     }
 }
 
@@ -416,9 +416,9 @@ fn release(folder: &Path) -> Release {
 
 /// Of the node among its peers, and of its ports, which may be exchanged.
 fn certificates(node: NodeId, peer: Shown, ports: &[&Option<ApiCertificate>]) -> Certificates {
-    let facts = |key: &str, certificate: &CertificateDer<'_>| {
+    let report = |key: &str, certificate: &CertificateDer<'_>| {
         let expires_at = expires_at(certificate)?;
-        Some(CertificateFacts { key: key.to_owned(), expires_at, authorities: Vec::new() })
+        Some(CertificateReport { key: key.to_owned(), expires_at, authorities: Vec::new() })
     };
     let first = |pem: &str| CertificateDer::pem_slice_iter(pem.as_bytes()).next()?.ok();
     let ports: Vec<_> = ports.iter().copied().flatten().map(|port| (port.key(), port.watch())).collect();
@@ -429,10 +429,10 @@ fn certificates(node: NodeId, peer: Shown, ports: &[&Option<ApiCertificate>]) ->
         let signer: Vec<String> = signer.map(|(_, id)| id.clone()).collect();
         let trusted: Vec<String> = trusted.iter().map(|(_, id)| id.clone()).collect();
         let own = [(OWN_AUTHORITY, &peer.ca_pem, trusted), (OWN_CERTIFICATE, &peer.cert_pem, signer)];
-        let own = own
-            .into_iter()
-            .filter_map(|(key, pem, authorities)| Some(CertificateFacts { authorities, ..facts(key, &first(pem)?)? }));
-        own.chain(ports.iter().filter_map(|(key, shown)| facts(key, &shown()?))).collect()
+        let own = own.into_iter().filter_map(|(key, pem, authorities)| {
+            Some(CertificateReport { authorities, ..report(key, &first(pem)?)? })
+        });
+        own.chain(ports.iter().filter_map(|(key, shown)| report(key, &shown()?))).collect()
     })
 }
 
@@ -545,7 +545,7 @@ fn media(config: &Config, data_dir: &Path, secret: Option<Secret>) -> MediaConfi
         blobs: BlobsConfig {
             folder: data_dir.join(MEDIA_FOLDER),
             place,
-            sweep_every: media.sweep_interval.0,
+            gc_every: media.sweep_interval.0,
             orphan_grace: media.orphan_grace.0,
         },
         retention: media.retention(),

@@ -43,7 +43,7 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// How often readiness is asked for.
 const POLL: Duration = Duration::from_millis(50);
 
-/// From SIGTERM to the end of a process: hand-over of its shards, closing its sessions, flushing its state.
+/// From SIGTERM to the end of a process: transfer of its leaderships, closing its sessions, flushing its state.
 const STOP_DEADLINE: Duration = Duration::from_secs(60);
 
 /// `down` and Ctrl-C do not wait as long for an orderly end: everything stops anyway.

@@ -29,7 +29,7 @@ use raft::directory::records::{AuditActor, AuditEntry, AuditTarget};
 use raft::supervise;
 use raft::transport::{PeerTls, Peers};
 use shard::cluster::Cluster;
-use shard::facts::{NodeReport, authority_id};
+use shard::report::{NodeReport, authority_id};
 use shard::secrets::Secrets;
 use tokio_util::sync::CancellationToken;
 
@@ -200,7 +200,7 @@ impl Renewal {
             }
             AuthorityStep::Announced { certificate, .. } => {
                 let next = id_of(certificate)?;
-                match self.all_nodes(|facts| facts.trusts(&next)).await {
+                match self.all_nodes(|report| report.trusts(&next)).await {
                     Some(trusting) => AuthorityCommand::TakeOver { trusting },
                     None => return Ok(()),
                 }
@@ -208,7 +208,7 @@ impl Renewal {
             AuthorityStep::Overlapping { .. } => {
                 let present = id_of(&authority.certificate)?;
                 audit.push(rotated(&present));
-                match self.all_nodes(|facts| facts.is_signed_by(&present)).await {
+                match self.all_nodes(|report| report.is_signed_by(&present)).await {
                     Some(renewed) => AuthorityCommand::DropFormer { renewed },
                     None => return Ok(()),
                 }

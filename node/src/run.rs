@@ -22,7 +22,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     );
     let assembly = tokio::select! {
         assembled = assembly::assemble(configured) => assembled?,
-        // Nothing was taken over yet, so there is nothing to hand over.
+        // Nothing was taken over yet, so there is nothing to transfer.
         () = stop.next() => return Ok(()),
     };
     // The node listens; whether it can serve depends on the others.
@@ -40,8 +40,8 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         refusal = serving => return Err(refusal.into()),
         () = stop.next() => {}
     }
-    // It hands over what it owns, answers what it has taken, and closes. A second signal ends it at once; nothing that was
-    // answered is lost then either.
+    // It transfers the leadership of what it owns, answers what it has taken, and closes. A second signal ends it at
+    // once; nothing that was answered is lost then either.
     tracing::info!("draining; a second signal ends the process at once");
     tokio::select! {
         () = assembly.stop() => tracing::info!("stopped"),

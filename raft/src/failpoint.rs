@@ -80,15 +80,15 @@ names! {
         WebhookAnswered = "webhook::answered",
         /// An attempt's outcome is committed, and the delivery's lane does not know.
         WebhookRecorded = "webhook::recorded",
-        /// A shard is to be handed over; its channels still run.
-        HandOverBegun = "hand_over::begun",
-        /// A shard's channels are closed, and its lead is where it was.
-        HandOverClosed = "hand_over::closed",
+        /// The leadership of a shard is to be transferred; its channels still run.
+        TransferBegun = "hand_over::begun",
+        /// A shard's channels are closed, and its leader is still the former one.
+        TransferClosed = "hand_over::closed",
         /// A part of what ends with a channel or an account that was deleted has ended.
         DeletionPortion = "deletion::portion",
         /// The task that owns a shard looks after its right.
         HostingTurn = "task::hosting",
-        /// An owner looks whether its lead is where it should be, one of the tasks beside an ownership.
+        /// An owner looks whether its leadership is where it should be, one of the tasks beside an ownership.
         UpkeepTurn = "task::upkeep",
         /// The task that makes attempts at webhook deliveries takes its next turn.
         DeliveriesTurn = "task::deliveries",

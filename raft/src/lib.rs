@@ -36,7 +36,7 @@ mod freshness;
 mod local_copy;
 mod log;
 mod network;
-mod pace;
+mod rate_limiter;
 mod replication;
 mod state;
 #[cfg(test)]

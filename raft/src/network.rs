@@ -25,7 +25,7 @@ use crate::contacts::{Contacts, is_loyal};
 use crate::copies::Copies;
 use crate::failpoint::{self, Wire};
 use crate::machine::{DIRECTORY_GROUP, GroupId};
-use crate::pace::Pace;
+use crate::rate_limiter::RateLimiter;
 use crate::replication::{commit_patience, pipelined};
 use crate::state::snapshot::{SnapshotData, Source};
 use crate::telemetry;
@@ -79,7 +79,7 @@ const INSTALL_TIMEOUT: Duration = Duration::from_secs(180);
 /// How long requests may take.
 #[derive(Clone, Copy)]
 pub(crate) struct Timeouts {
-    /// Transfers of leads: shorter than the shortest election.
+    /// Transfers of leadership: shorter than the shortest election.
     pub(crate) control: Duration,
     /// A vote waits for the voter's core and its disk, and counts for as long as its candidate has not stood again: who stands again
     /// asks the voters first, and is answered behind the vote.
@@ -115,7 +115,7 @@ pub(crate) struct Factory {
     pub(crate) reads: Arc<AtomicUsize>,
     pub(crate) contacts: Arc<Contacts<Instant>>,
     /// Shared by all groups of the node.
-    pub(crate) pace: Arc<Pace>,
+    pub(crate) rate_limiter: Arc<RateLimiter>,
     pub(crate) copies: Arc<Copies>,
 }
 
@@ -229,7 +229,7 @@ impl Network {
         let mut number = 0_u64;
         while let Some(chunk) = chunks.recv().await {
             let chunk = chunk.map_err(|error| StreamingError::Network(NetworkError::new(&error)))?;
-            tokio::time::sleep_until(self.factory.pace.turn(chunk.len(), Instant::now()).into()).await;
+            tokio::time::sleep_until(self.factory.rate_limiter.reserve(chunk.len(), Instant::now()).into()).await;
             let body = [&self.factory.group.to_be_bytes()[..], &number.to_be_bytes(), &chunk[..]].concat();
             call(service::SNAPSHOT_CHUNK, body.into(), CHUNK_TIMEOUT).await?;
             copying.sent(chunk.len());
@@ -348,9 +348,9 @@ mod tests {
     use crate::transport::{Lookup, PeersConfig, RaftService};
 
     /// Counts the questions, and refuses them.
-    struct Asked(AtomicUsize);
+    struct Counting(AtomicUsize);
 
-    impl RaftService for Asked {
+    impl RaftService for Counting {
         fn handle(&self, _: NodeId, _: Class, _: Bytes) -> BoxFuture<'static, Bytes> {
             self.0.fetch_add(1, Ordering::SeqCst);
             std::future::ready(Bytes::from_static(&[status::NO_GROUP])).boxed()
@@ -361,7 +361,7 @@ mod tests {
     async fn nobody_is_asked_to_elect_this_node_before_it_gives_votes() {
         let authority = Authority::new();
         let two = Peers::start(peers_config(&authority, 2)).await.unwrap();
-        let asked = Arc::new(Asked(AtomicUsize::new(0)));
+        let asked = Arc::new(Counting(AtomicUsize::new(0)));
         two.serve_raft(service::PRE_VOTE, asked.clone());
         let address = two.local_addr().to_string();
         let lookup: Lookup = Arc::new(move |_| Some(address.clone()));
@@ -374,7 +374,7 @@ mod tests {
                 votes_from,
                 reads: Arc::default(),
                 contacts: Arc::default(),
-                pace: Arc::new(Pace::new(1)),
+                rate_limiter: Arc::new(RateLimiter::new(1)),
                 copies: Arc::default(),
             };
             let mut network = factory.new_client(2, &()).await;

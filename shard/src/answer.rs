@@ -11,7 +11,7 @@ use model::time::Timestamp;
 use raft::directory::state::DirectoryState;
 use tracing::Instrument;
 
-use crate::call::{Answer, Ask, Call, Done, account_of};
+use crate::call::{Answer, Call, OwnerRequest, OwnerResponse, account_of};
 use crate::deliveries;
 use crate::history;
 use crate::owner::Owner;
@@ -31,11 +31,11 @@ pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
 }
 
 /// The level of the channel's bucket, when it was charged, and the result.
-type Answered = (Option<BucketLevel>, Result<Done, CallError>);
+type Answered = (Option<BucketLevel>, Result<OwnerResponse, CallError>);
 
 /// What it logs meanwhile bears the request's id, when the request is traced.
 async fn traced(owner: &Arc<Owner>, call: Call) -> Result<Answered, LeadershipLost> {
-    let traced = matches!(call.ask, Ask::Channel { .. })
+    let traced = matches!(call.request, OwnerRequest::Channel { .. })
         .then(|| trace::begin(&call.request_id.0, Place::Within, Kind::Server, || "owner".to_owned()));
     let Some(traced) = traced.flatten() else { return answer(owner, call).await };
     let span = tracing::info_span!("call", request_id = %call.request_id, trace_id = traced.trace());
@@ -59,29 +59,31 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Result<Answered, LeadershipLo
     // Buckets count what time has passed; a clock that is set must neither fill nor starve them.
     let (now, steady) = (Timestamp::now(), Timestamp::steady());
     let told = |level: BucketLevel| level.by_the_wall(now, steady);
-    let bucket = |(level, taken, lent)| Ok(Done::Bucket { level: told(level), taken, lent });
+    let bucket = |(level, taken, lent)| Ok(OwnerResponse::Bucket { level: told(level), taken, lent });
     let buckets = || owner.buckets.lock();
-    let result = match call.ask {
-        Ask::TakeCustomer { customer, rule, lend } => bucket(buckets().customers.take(customer, rule, lend, steady)),
-        Ask::PeekCustomer { customer, rule } => bucket(buckets().customers.peek(customer, rule, steady)),
-        Ask::PeekChannel { customer, channel, rule } => {
+    let result = match call.request {
+        OwnerRequest::TakeCustomer { customer, rule, lend } => {
+            bucket(buckets().customers.take(customer, rule, lend, steady))
+        }
+        OwnerRequest::PeekCustomer { customer, rule } => bucket(buckets().customers.peek(customer, rule, steady)),
+        OwnerRequest::PeekChannel { customer, channel, rule } => {
             bucket(buckets().channels.peek((customer, channel), rule, steady))
         }
-        Ask::TakeChannel { customer, channel, rule } => {
+        OwnerRequest::TakeChannel { customer, channel, rule } => {
             bucket(buckets().channels.take((customer, channel), rule, 0, steady))
         }
-        Ask::RefundCustomer { customer } => {
+        OwnerRequest::RefundCustomer { customer } => {
             buckets().refund_customer(customer, call.call_id);
-            Ok(Done::Nothing)
+            Ok(OwnerResponse::Nothing)
         }
-        Ask::Attempt { subject, rule } => {
-            Ok(Done::Attempt { retry_after: buckets().attempt(subject, rule, steady).err() })
+        OwnerRequest::Attempt { subject, rule } => {
+            Ok(OwnerResponse::Attempt { retry_after: buckets().attempt(subject, rule, steady).err() })
         }
-        Ask::ReturnAttempt { subject, rule } => {
+        OwnerRequest::ReturnAttempt { subject, rule } => {
             buckets().return_attempt(subject, rule, call.call_id);
-            Ok(Done::Nothing)
+            Ok(OwnerResponse::Nothing)
         }
-        Ask::Channel { customer, channel, charge, work } => {
+        OwnerRequest::Channel { customer, channel, charge, work } => {
             let charged = charge.map(|rule| (rule, buckets().channels.take((customer, channel), rule, 0, steady)));
             if let Some((rule, (level, false, _))) = charged {
                 let refused = CallError::rate_limited(LimitScope::Channel, rule.burst, level.retry_after);
@@ -91,26 +93,28 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Result<Answered, LeadershipLo
             let worked = owner.work(customer, channel, work, call.call_id, call.request_id, deadline).await;
             return Ok((channel_level, committer::told(worked)?));
         }
-        Ask::Lives { channels } if channels.len() <= FEW_LIVES => {
-            let lives = channels.into_iter().map(|(customer, id)| (id, owner.stored_live(id, customer)));
-            Ok(Done::Lives(lives.collect()))
+        OwnerRequest::ChannelStatuses { channels } if channels.len() <= FEW_STATUSES => {
+            let statuses = channels.into_iter().map(|(customer, id)| (id, owner.stored_status(id, customer)));
+            Ok(OwnerResponse::ChannelStatuses(statuses.collect()))
         }
-        Ask::Lives { channels } => {
+        OwnerRequest::ChannelStatuses { channels } => {
             let customer = account_of(&channels);
             let reading = owner.clone();
-            let lives = owner.node.reads.read(customer, deadline, move |patience| {
+            let statuses = owner.node.reads.read(customer, deadline, move |patience| {
                 let in_time = channels.into_iter().take_while(|_| !patience.is_over());
-                in_time.map(|(customer, id)| (id, reading.stored_live(id, customer))).collect::<Vec<_>>()
+                in_time.map(|(customer, id)| (id, reading.stored_status(id, customer))).collect::<Vec<_>>()
             });
-            Box::pin(lives).await.map(Done::Lives)
+            Box::pin(statuses).await.map(OwnerResponse::ChannelStatuses)
         }
-        Ask::Deliveries(ask) => {
-            let answered = Box::pin(deliveries::serve::answer(owner, ask, deadline)).await;
-            committer::told(answered)?.map(Done::Deliveries)
+        OwnerRequest::Deliveries(request) => {
+            let answered = Box::pin(deliveries::serve::answer(owner, request, deadline)).await;
+            committer::told(answered)?.map(OwnerResponse::Deliveries)
         }
-        Ask::Usage(ask) => Box::pin(usage::answer(owner, ask, deadline)).await.map(Done::Usage),
-        Ask::MessageBytes { of } => owner.message_bytes_here(of).map(Done::MessageBytes),
-        Ask::MessageDeliveries { channels, message, after } => {
+        OwnerRequest::Usage(request) => {
+            Box::pin(usage::answer(owner, request, deadline)).await.map(OwnerResponse::Usage)
+        }
+        OwnerRequest::MessageBytes { of } => owner.message_bytes_here(of).map(OwnerResponse::MessageBytes),
+        OwnerRequest::MessageDeliveries { channels, message, after } => {
             let (reader, retention) = (owner.reader.clone(), owner.node.retention.clone());
             let running = owner.node.deliveries.running().clone();
             let whose = |state: &DirectoryState| Some(state.channels.get(channels.first()?)?.customer_id);
@@ -120,9 +124,9 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Result<Answered, LeadershipLo
                 let oldest = |channel| retention.oldest_shown(&view, channel, now);
                 history::deliveries::of_message(&view, &channels, &message, after, oldest, &running, &is_given_up)
             });
-            in_time(Box::pin(found).await).map(Done::MessageDeliveries)
+            in_time(Box::pin(found).await).map(OwnerResponse::MessageDeliveries)
         }
-        Ask::History { customer, query } => {
+        OwnerRequest::History { customer, query } => {
             let shown = owner.shown();
             let retention = owner.node.retention.clone();
             let until = page_ends(deadline);
@@ -133,10 +137,14 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Result<Answered, LeadershipLo
                 let budget = history::Budget { rows: PAGE_ROWS, is_over: &is_over, is_given_up: &is_given_up };
                 history::page(&view, &query, oldest, budget)
             });
-            in_time(Box::pin(page).await).map(Done::History)
+            in_time(Box::pin(page).await).map(OwnerResponse::History)
         }
-        Ask::Stream { customer, ask } => Ok(Done::Stream(Box::pin(serve::answer(owner, customer, ask)).await?)),
-        Ask::Relay { home, after, wait } => Ok(Done::Relayed(Box::pin(relay::pull(owner, home, after, wait)).await?)),
+        OwnerRequest::Stream { customer, request } => {
+            Ok(OwnerResponse::Stream(Box::pin(serve::answer(owner, customer, request)).await?))
+        }
+        OwnerRequest::Relay { home, after, wait } => {
+            Ok(OwnerResponse::Relayed(Box::pin(relay::pull(owner, home, after, wait)).await?))
+        }
     };
     Ok((None, result))
 }
@@ -146,8 +154,8 @@ fn in_time<T>(read: Result<Option<T>, CallError>) -> Result<T, CallError> {
     read.and_then(|made| made.ok_or_else(CallError::worker_at_capacity))
 }
 
-/// As many live parts as are read at once, beside other calls.
-const FEW_LIVES: usize = 500;
+/// As many statuses as are read at once, beside other calls.
+const FEW_STATUSES: usize = 500;
 
 /// Rows that one page of history looks at in a shard: well below a second of reading.
 const PAGE_ROWS: usize = 25_000;

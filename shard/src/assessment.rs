@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::id::{NodeId, ShardId};
-use raft::host::facts::GroupFacts;
+use raft::host::report::GroupReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::facts::Survey;
+use crate::report::Survey;
 
 /// The directory's group; all others are shards, and bear their numbers.
 pub const DIRECTORY: ShardId = 0;
@@ -120,7 +120,7 @@ pub fn groups(survey: &Survey, wanted: &BTreeMap<ShardId, Wanted>) -> Vec<GroupV
 }
 
 fn group(id: ShardId, survey: &Survey, wanted: &Wanted) -> GroupView {
-    let said: BTreeMap<NodeId, &GroupFacts> = survey
+    let said: BTreeMap<NodeId, &GroupReport> = survey
         .iter()
         .filter_map(|(node, heard)| {
             let heard = heard.as_ref().ok()?;
@@ -182,10 +182,10 @@ pub fn named(groups: &[ShardId]) -> String {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
-    use crate::facts::tests::heard_with;
+    use crate::report::tests::heard_with;
 
-    fn facts(leader: u64, term: u64, applied: u64) -> GroupFacts {
-        GroupFacts {
+    fn report(leader: u64, term: u64, applied: u64) -> GroupReport {
+        GroupReport {
             id: 1,
             term,
             leader: Some(leader),
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    fn view(nodes: [Option<GroupFacts>; 3]) -> GroupView {
+    fn view(nodes: [Option<GroupReport>; 3]) -> GroupView {
         let said = nodes.into_iter().zip(1..);
         let survey: Survey = said
             .map(|(group, node)| (node, group.map(|group| heard_with(vec![group])).ok_or_else(|| "away".to_owned())))
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_whole_group_can_lose_any_one_node() {
-        let group = view([Some(facts(1, 5, 100)), Some(facts(1, 5, 99)), Some(facts(1, 5, 100))]);
+        let group = view([Some(report(1, 5, 100)), Some(report(1, 5, 99)), Some(report(1, 5, 100))]);
         assert_eq!((group.state(), group.can_lose(), group.leader, group.term), (GroupState::Ok, 1, Some(1), 5));
         assert!((1..=3).all(|node| group.survives_without(node)));
         assert!(!group.is_led_elsewhere());
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_group_without_one_of_three_can_lose_none() {
-        let group = view([None, Some(facts(2, 6, 100)), Some(facts(2, 6, 100))]);
+        let group = view([None, Some(report(2, 6, 100)), Some(report(2, 6, 100))]);
         assert_eq!((group.state(), group.can_lose()), (GroupState::Degraded, 0));
         assert!(group.survives_without(1) && !group.survives_without(2) && !group.survives_without(3));
         assert!(group.is_led_elsewhere());
@@ -230,28 +230,28 @@ mod tests {
 
     #[test]
     fn a_replica_that_lags_behind_does_not_count() {
-        let group = view([Some(facts(1, 5, 5000)), Some(facts(1, 5, 10)), Some(facts(1, 5, 5000))]);
+        let group = view([Some(report(1, 5, 5000)), Some(report(1, 5, 10)), Some(report(1, 5, 5000))]);
         assert_eq!((group.state(), group.replicas[1].lag), (GroupState::Degraded, Some(4990)));
         assert!(!group.survives_without(3) && group.survives_without(2));
     }
 
     #[test]
     fn a_leader_says_that_it_commits_nothing_and_to_whom_it_sends_a_snapshot() {
-        let leads = GroupFacts { stalled: true, sent: [(3, 700)].into(), ..facts(1, 5, 100) };
-        let former = GroupFacts { sent: [(1, 9)].into(), ..facts(2, 4, 100) };
+        let leads = GroupReport { stalled: true, sent: [(3, 700)].into(), ..report(1, 5, 100) };
+        let former = GroupReport { sent: [(1, 9)].into(), ..report(2, 4, 100) };
         let group = view([Some(leads.clone()), Some(former.clone()), None]);
         assert!(group.stalled);
         assert_eq!(group.replicas.iter().map(|replica| replica.sent).collect::<Vec<_>>(), [None, None, Some(700)]);
         let group =
-            view([Some(GroupFacts { stalled: false, ..leads }), Some(GroupFacts { stalled: true, ..former }), None]);
+            view([Some(GroupReport { stalled: false, ..leads }), Some(GroupReport { stalled: true, ..former }), None]);
         assert!(!group.stalled, "what a former leader says is of the past");
     }
 
     #[test]
     fn of_two_that_say_they_lead_the_later_term_does() {
-        let group = view([Some(facts(1, 5, 100)), Some(facts(2, 6, 100)), Some(facts(2, 6, 100))]);
+        let group = view([Some(report(1, 5, 100)), Some(report(2, 6, 100)), Some(report(2, 6, 100))]);
         assert_eq!(group.leader, Some(2));
-        let group = view([None, None, Some(facts(2, 6, 100))]);
+        let group = view([None, None, Some(report(2, 6, 100))]);
         assert_eq!((group.leader, group.state(), group.can_lose()), (None, GroupState::NoLeader, 0));
     }
 }

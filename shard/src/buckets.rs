@@ -12,9 +12,9 @@ use model::time::Timestamp;
 use uuid::Uuid;
 
 /// Above this many buckets of a kind, full ones are dropped: a full bucket says nothing that a new one would not.
-const SWEEP_ABOVE: usize = 10_000;
+const EVICT_ABOVE: usize = 10_000;
 
-/// The most buckets of a kind. When more have something taken out, all are forgotten and begin full, as after a
+/// The most buckets of a kind. When more have something taken out, all are dropped and begin full, as after a
 /// fail-over.
 const MOST: usize = 500_000;
 
@@ -84,13 +84,13 @@ impl Buckets {
 /// The buckets of one kind.
 pub struct Kind<K> {
     buckets: HashMap<K, TokenBucket>,
-    /// At so many the full ones are dropped: twice as many as were left the last time, so that a sweep pays for itself.
-    sweep_at: usize,
+    /// At so many the full ones are dropped: twice as many as were left the last time, so that an eviction pays for itself.
+    evict_at: usize,
 }
 
 impl<K> Default for Kind<K> {
     fn default() -> Self {
-        Self { buckets: HashMap::new(), sweep_at: SWEEP_ABOVE }
+        Self { buckets: HashMap::new(), evict_at: EVICT_ABOVE }
     }
 }
 
@@ -110,8 +110,8 @@ impl<K: Copy + Eq + Hash> Kind<K> {
     }
 
     fn bucket(&mut self, id: K, rule: BucketRule, now: Timestamp) -> &mut TokenBucket {
-        if self.buckets.len() >= self.sweep_at {
-            self.sweep(now);
+        if self.buckets.len() >= self.evict_at {
+            self.evict(now);
         }
         let bucket = self.buckets.entry(id).or_insert_with(|| TokenBucket::full(rule, now));
         if bucket.rule() != rule {
@@ -120,12 +120,12 @@ impl<K: Copy + Eq + Hash> Kind<K> {
         bucket
     }
 
-    fn sweep(&mut self, now: Timestamp) {
+    fn evict(&mut self, now: Timestamp) {
         self.buckets.retain(|_, bucket| !bucket.is_full(now));
         if self.buckets.len() >= MOST {
             self.buckets.clear();
         }
-        self.sweep_at = (self.buckets.len() * 2).clamp(SWEEP_ABOVE, MOST);
+        self.evict_at = (self.buckets.len() * 2).clamp(EVICT_ABOVE, MOST);
     }
 }
 
@@ -148,30 +148,30 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_swept_when_they_have_doubled_and_never_exceed_their_bound() {
+    fn full_buckets_are_evicted_when_they_have_doubled_and_never_exceed_their_bound() {
         let (mut buckets, now) = (Kind::<u64>::default(), Timestamp(1_000));
         let rule = BucketRule { burst: 5, refill_per_second: 1 };
-        for id in 0..SWEEP_ABOVE as u64 {
+        for id in 0..EVICT_ABOVE as u64 {
             assert!(buckets.take(id, rule, 0, now).1);
         }
-        assert_eq!(buckets.sweep_at, SWEEP_ABOVE);
+        assert_eq!(buckets.evict_at, EVICT_ABOVE);
         buckets.take(u64::MAX, rule, 0, now);
         assert_eq!(
-            (buckets.buckets.len(), buckets.sweep_at),
-            (SWEEP_ABOVE + 1, SWEEP_ABOVE * 2),
+            (buckets.buckets.len(), buckets.evict_at),
+            (EVICT_ABOVE + 1, EVICT_ABOVE * 2),
             "none of them was full"
         );
         // All are full again by then.
         let later = Timestamp(100_000);
-        for id in 0..SWEEP_ABOVE as u64 {
+        for id in 0..EVICT_ABOVE as u64 {
             buckets.take(1 << 40 | id, rule, 0, later);
         }
-        assert!(buckets.buckets.len() <= SWEEP_ABOVE + 1, "{}", buckets.buckets.len());
+        assert!(buckets.buckets.len() <= EVICT_ABOVE + 1, "{}", buckets.buckets.len());
         for id in 0..=MOST as u64 {
             buckets.take(1 << 50 | id, rule, 0, later);
             assert!(buckets.buckets.len() <= MOST);
         }
-        assert!(buckets.buckets.len() < MOST, "one more than the bound forgets them");
+        assert!(buckets.buckets.len() < MOST, "one more than the bound drops them");
     }
 
     #[test]

@@ -24,18 +24,18 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use self::bundle::{Export, Exported, Import};
-use self::deliveries::{DeliveryAsk, DeliveryDone};
+use self::deliveries::{DeliveryRequest, DeliveryResponse};
 use self::media::{MediaPage, MediaWork};
 use self::read::Read;
 use self::request::{Lifecycle, PairCode, StatusHistory};
-use self::usage::{UsageAsk, UsageDone};
+use self::usage::{UsageRequest, UsageResponse};
 use crate::history::deliveries::MessageDeliveries;
 use crate::history::{HistoryQuery, Page};
 use crate::media::command::MediaRoom;
 use crate::media::record::MediaRow;
 use crate::records::StatusChange;
 use crate::settings::{ChangeSettings, Changed};
-use crate::stream::{StreamAsk, StreamDone, StreamedEvent};
+use crate::stream::{StreamRequest, StreamResponse, StreamedEvent};
 
 /// A call to the owner of the slot that `subject` hashes to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -47,7 +47,8 @@ pub struct Call {
     /// What is left of the caller's patience.
     pub budget: Duration,
     pub shard: ShardId,
-    pub ask: Ask,
+    #[serde(rename = "ask")]
+    pub request: OwnerRequest,
 }
 
 /// The format of [`Call`].
@@ -55,14 +56,14 @@ pub const CALL_VERSION: u8 = 1;
 
 impl Call {
     /// The router says how much time it has.
-    pub fn new(shard: ShardId, ask: Ask, request_id: RequestId) -> Self {
-        Self { version: CALL_VERSION, request_id, call_id: Uuid::new_v4(), budget: Duration::ZERO, shard, ask }
+    pub fn new(shard: ShardId, request: OwnerRequest, request_id: RequestId) -> Self {
+        Self { version: CALL_VERSION, request_id, call_id: Uuid::new_v4(), budget: Duration::ZERO, shard, request }
     }
 }
 
-/// What can be asked of an owner.
+/// What can be asked of the owner of a slot.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Ask {
+pub enum OwnerRequest {
     /// Takes a token from a customer's bucket, at its home.
     TakeCustomer {
         customer: CustomerId,
@@ -85,8 +86,9 @@ pub enum Ask {
     TakeChannel { customer: CustomerId, channel: ChannelId, rule: BucketRule },
     /// Takes a token from the channel's bucket, then does the work.
     Channel { customer: CustomerId, channel: ChannelId, charge: Option<BucketRule>, work: Work },
-    /// The live part of many channels of this shard.
-    Lives { channels: Vec<(CustomerId, ChannelId)> },
+    /// The statuses of many channels of this shard.
+    #[serde(rename = "Lives")]
+    ChannelStatuses { channels: Vec<(CustomerId, ChannelId)> },
     /// The deliveries of a message, behind one of them, in each of these channels of this shard that have stored it.
     MessageDeliveries {
         channels: Vec<ChannelId>,
@@ -97,25 +99,29 @@ pub enum Ask {
     /// A page of stored messages of this shard's channels of a customer, ordered.
     History { customer: CustomerId, query: HistoryQuery },
     /// What a customer's streams ask of its home.
-    Stream { customer: CustomerId, ask: StreamAsk },
+    Stream {
+        customer: CustomerId,
+        #[serde(rename = "ask")]
+        request: StreamRequest,
+    },
     /// What a home fetches of another shard's events for streams, waiting for one.
     Relay { home: ShardId, after: u64, wait: Duration },
     /// Webhook deliveries of this shard.
-    Deliveries(DeliveryAsk),
+    Deliveries(DeliveryRequest),
     /// What a customer has used in this shard.
-    Usage(UsageAsk),
+    Usage(UsageRequest),
     /// About how many bytes of messages and deliveries one account keeps in this shard, or each of those that keep most.
     /// Asked in a cluster whose format knows it.
     MessageBytes { of: Option<CustomerId> },
 }
 
-impl Ask {
+impl OwnerRequest {
     /// Notes that it may have been done before, by an owner that did not answer any more: then what is in its target state already
     /// is no mistake of the caller's. Other work is known again by the ids that it bears.
     pub fn note_repeat(&mut self) {
         match self {
             Self::Channel { work: Work::Operate { again, .. }, .. }
-            | Self::Deliveries(DeliveryAsk::Redeliver { again, .. }) => *again = true,
+            | Self::Deliveries(DeliveryRequest::Redeliver { again, .. }) => *again = true,
             Self::Channel { work: Work::Media(work), .. } => {
                 if let MediaWork::Delete(id) = *work {
                     *work = MediaWork::DeleteAgain(id);
@@ -132,9 +138,9 @@ impl Ask {
             Self::Channel { customer, .. } | Self::History { customer, .. } | Self::Stream { customer, .. } => {
                 Some(*customer)
             }
-            Self::Deliveries(ask) => ask.account(),
-            Self::Usage(ask) => ask.account(),
-            Self::Lives { channels } => account_of(channels),
+            Self::Deliveries(request) => request.account(),
+            Self::Usage(request) => request.account(),
+            Self::ChannelStatuses { channels } => account_of(channels),
             Self::MessageDeliveries { channels, .. } => of_channel(*channels.first()?),
             _ => None,
         }
@@ -151,8 +157,9 @@ pub(crate) fn account_of(channels: &[(CustomerId, ChannelId)]) -> Option<Custome
 #[allow(clippy::large_enum_variant, reason = "most values are of the large variant")]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Work {
-    /// Nothing but the charge and the live part.
-    Look,
+    /// Nothing but the charge and the status.
+    #[serde(rename = "Look")]
+    GetStatus,
     /// A step of the status machine.
     Lifecycle(Lifecycle),
     /// The QR text, starting a pairing when the status permits.
@@ -179,7 +186,8 @@ pub enum Work {
     /// Other settings, in every status.
     ChangeSettings(ChangeSettings),
     /// The directory has deleted the channel: end its session and wipe it.
-    Forget,
+    #[serde(rename = "Forget")]
+    DeleteChannel,
     /// Changes of the status, the newest first.
     StatusHistory(StatusHistory),
     /// A part of the session of a channel that rests. From format 3 on.
@@ -216,9 +224,9 @@ pub enum SendBody {
 
 /// What was asked for, if an answer is of its kind. What is of another is a defect.
 macro_rules! of_kind {
-    ($answer:expr, $done:pat => $got:expr) => {
+    ($answer:expr, $response:pat => $got:expr) => {
         match $answer {
-            $crate::call::Answer::Result { result: Ok($done), .. } => Ok($got),
+            $crate::call::Answer::Result { result: Ok($response), .. } => Ok($got),
             $crate::call::Answer::Result { result: Err(error), .. } => Err(error),
             _ => Err(CallError::internal_error()),
         }
@@ -243,12 +251,12 @@ pub enum Answer {
     #[serde(rename = "NotOwner")]
     NotLeader,
     /// The level of the channel's bucket, when it was charged, and the result.
-    Result { channel_level: Option<BucketLevel>, result: Result<Done, CallError> },
+    Result { channel_level: Option<BucketLevel>, result: Result<OwnerResponse, CallError> },
 }
 
-/// What was done.
+/// What the owner of a slot answers to an [`OwnerRequest`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Done {
+pub enum OwnerResponse {
     /// There is nothing to tell.
     Nothing,
     /// A bucket after the charge; `taken` is false when it was empty.
@@ -262,9 +270,11 @@ pub enum Done {
     /// Seconds until another attempt is possible, when this one was not.
     Attempt { retry_after: Option<u32> },
     /// The channel as it is now.
-    Live(Live),
+    #[serde(rename = "Live")]
+    ChannelStatus(ChannelStatus),
     /// Channels as they are now.
-    Lives(Vec<(ChannelId, Live)>),
+    #[serde(rename = "Lives")]
+    ChannelStatuses(Vec<(ChannelId, ChannelStatus)>),
     /// A QR text to pair by.
     Qr(QrCode),
     /// A code to pair by.
@@ -287,18 +297,18 @@ pub enum Done {
     History(Page),
     /// The deliveries of a message, by channel.
     MessageDeliveries(Vec<MessageDeliveries>),
-    /// The answer to a [`StreamAsk`].
-    Stream(StreamDone),
+    /// The answer to a [`StreamRequest`].
+    Stream(StreamResponse),
     /// Events with their places in the log.
     Relayed(Vec<(u64, StreamedEvent)>),
     /// `None` for media that does not exist.
     Media(Option<Box<MediaRow>>),
     /// A page of media.
     MediaPage(MediaPage),
-    /// The answer to a [`DeliveryAsk`].
-    Deliveries(DeliveryDone),
-    /// The answer to a [`UsageAsk`].
-    Usage(UsageDone),
+    /// The answer to a [`DeliveryRequest`].
+    Deliveries(DeliveryResponse),
+    /// The answer to a [`UsageRequest`].
+    Usage(UsageResponse),
     /// Accounts with what they keep.
     MessageBytes(Vec<(CustomerId, u64)>),
     /// Each with the version that it made.
@@ -309,18 +319,18 @@ pub enum Done {
     Imported { version: u64 },
 }
 
-/// Channels whose live parts are asked for at once. An account may have a quarter of a million, and what one answer says of all
-/// of them would stand before all else on its connection.
-pub(crate) const LIVES_AT_ONCE: usize = 10_000;
+/// Channels whose statuses are asked for at once. An account may have a quarter of a million, and what one answer says
+/// of all of them would stand before all else on its connection.
+pub(crate) const STATUSES_AT_ONCE: usize = 10_000;
 
-/// The part of a channel that lives in its shard.
+/// The status of a channel as the owner of its shard has it, and what belongs to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Live {
+pub struct ChannelStatus {
     pub status: Status,
     pub reason: Reason,
     pub phone_number: Option<String>,
     pub last_seen_at: Option<Timestamp>,
-    /// When the live part last changed.
+    /// When any of it last changed.
     pub updated_at: Option<Timestamp>,
     /// The owner that answers, for operators.
     pub node: u64,
@@ -373,33 +383,35 @@ mod tests {
         let (customer, channel, media, id) =
             (CustomerId::random(), ChannelId::random(), MediaId::new(), DeliveryId::random());
         let work = Work::Media(MediaWork::Delete(media));
-        let mut delete = Ask::Channel { customer, channel, charge: None, work };
-        let mut redeliver = Ask::Deliveries(DeliveryAsk::Redeliver { customer, id, again: false });
+        let mut delete = OwnerRequest::Channel { customer, channel, charge: None, work };
+        let mut redeliver = OwnerRequest::Deliveries(DeliveryRequest::Redeliver { customer, id, again: false });
         // Once more, too: an owner may die behind another one.
         for _ in 0..2 {
             delete.note_repeat();
             redeliver.note_repeat();
         }
-        assert!(matches!(delete, Ask::Channel { work: Work::Media(MediaWork::DeleteAgain(id)), .. } if id == media));
-        assert!(matches!(redeliver, Ask::Deliveries(DeliveryAsk::Redeliver { again: true, .. })));
+        assert!(
+            matches!(delete, OwnerRequest::Channel { work: Work::Media(MediaWork::DeleteAgain(id)), .. } if id == media)
+        );
+        assert!(matches!(redeliver, OwnerRequest::Deliveries(DeliveryRequest::Redeliver { again: true, .. })));
     }
 
     #[test]
     fn what_waits_for_its_accounts_turn_to_read_counts_as_that_accounts() {
         let (customer, other, channel) = (CustomerId::random(), CustomerId::random(), ChannelId::random());
-        let account = |ask: Ask| ask.account(|asked| (asked == channel).then_some(customer));
+        let account = |request: OwnerRequest| request.account(|asked| (asked == channel).then_some(customer));
         let endpoint = EndpointId::random();
-        let figures = DeliveryAsk::Figures { customer, endpoint, since: Timestamp(0) };
-        assert_eq!(account(Ask::Deliveries(figures)), Some(customer));
-        let hours = UsageAsk::Hours { customer, from: Hour(0), to: Hour(1) };
-        assert_eq!(account(Ask::Usage(hours)), Some(customer));
+        let figures = DeliveryRequest::Figures { customer, endpoint, since: Timestamp(0) };
+        assert_eq!(account(OwnerRequest::Deliveries(figures)), Some(customer));
+        let hours = UsageRequest::Hours { customer, from: Hour(0), to: Hour(1) };
+        assert_eq!(account(OwnerRequest::Usage(hours)), Some(customer));
         let message = MessageId::mint([0; 18]);
         let channels = vec![channel];
-        assert_eq!(account(Ask::MessageDeliveries { channels, message, after: None }), Some(customer));
-        let lives = |whose| Ask::Lives { channels: vec![(customer, channel), (whose, channel)] };
-        assert_eq!(account(lives(customer)), Some(customer));
-        assert_eq!(account(lives(other)), None, "an operator looks at the channels of all");
+        assert_eq!(account(OwnerRequest::MessageDeliveries { channels, message, after: None }), Some(customer));
+        let statuses = |whose| OwnerRequest::ChannelStatuses { channels: vec![(customer, channel), (whose, channel)] };
+        assert_eq!(account(statuses(customer)), Some(customer));
+        assert_eq!(account(statuses(other)), None, "an operator looks at the channels of all");
         // Sends wait for it, and an account that has used up its places must not pass its quota by that.
-        assert_eq!(account(Ask::Usage(UsageAsk::MediaKept { customer })), None);
+        assert_eq!(account(OwnerRequest::Usage(UsageRequest::MediaKept { customer })), None);
     }
 }

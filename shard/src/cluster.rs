@@ -39,9 +39,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backup::exports::Exports;
 use crate::call::request::Request;
-use crate::call::{Answer, Ask, Call, Done, LIVES_AT_ONCE, Live, Work, of_kind};
+use crate::call::{Answer, Call, ChannelStatus, OwnerRequest, OwnerResponse, STATUSES_AT_ONCE, Work, of_kind};
 use crate::deliveries::{Deliveries, DeliveryRules};
-use crate::facts::{Certificates, Survey};
 use crate::figures::Point;
 use crate::format::{RaiseError, Release};
 use crate::history::deliveries::MessageDeliveries;
@@ -57,25 +56,26 @@ use crate::media::fetch::Fetcher;
 use crate::media::store::{MediaConfig, MediaStore};
 use crate::membership::{Excluded, Membership, MembershipConfig};
 use crate::nodes::Nodes;
-use crate::owner::hosting::{Owners, hand_over_lead};
+use crate::owner::hosting::{Owners, transfer_leadership};
 use crate::owner::pace::{Slots, StartLimiter};
 use crate::owner::taken_over::TakeOvers;
 use crate::owner::{FETCH_PATIENCE, NodeContext, OPERATION_PATIENCE, OutboxBytes};
 use crate::reads::Reads;
+use crate::report::{Certificates, Survey};
 use crate::retention::Retention;
 use crate::rewrap;
 use crate::room::Rooms;
 use crate::router::{About, NodeStatus, Readiness, Router};
 use crate::secrets::Secrets;
 use crate::shares::Shares;
-use crate::stream::{StreamAsk, StreamDone};
+use crate::stream::{StreamRequest, StreamResponse};
 use crate::webhook::attempt::Attempter;
 
 /// Beside a call's own waiting: finding the owner, and the commit.
 const CALL_MARGIN: Duration = Duration::from_secs(6);
 
-/// How long another node may take to say that it can take a lead from one that stops. A busy one takes long, and a lead that nobody
-/// takes costs its shard an election and all its sessions.
+/// How long another node may take to say that it can take the leadership of a shard from one that stops. A busy one
+/// takes long, and a leadership that nobody takes costs its shard an election and all its sessions.
 const SUCCESSOR_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The longest that work at an owner waits for the network.
@@ -104,9 +104,9 @@ pub struct ClusterConfig {
     pub network: Arc<dyn Network>,
     pub suffixes: Suffixes,
     pub session_starts_per_second: u32,
-    /// How long a node that is drained says that it is not ready before its leads go.
+    /// How long a node that is drained says that it is not ready before its leaderships go.
     pub drain_wait: Duration,
-    /// Whether leads move by themselves when one node has much more to do than the others.
+    /// Whether leaderships move by themselves when one node has much more to do than the others.
     pub balance_leads: bool,
     pub attempter: Attempter,
     pub retry_schedule: RetrySchedule,
@@ -214,8 +214,8 @@ impl Cluster {
             nodes: router.clone(),
             rooms: Arc::new(Rooms::new(node, host.room().clone())),
             retention: Arc::new(config.retention),
-            trimming: Semaphore::new(1),
-            handing_over: Semaphore::new(1),
+            expiring: Semaphore::new(1),
+            transferring: Semaphore::new(1),
             take_overs: TakeOvers::default(),
             outbox_bytes: OutboxBytes::default(),
             reads: Reads::default(),
@@ -265,7 +265,7 @@ impl Cluster {
             tasks.push(supervise::spawn(task, move || begin(cluster.clone(), cluster.stop.clone())));
         };
         keep("the directory's expiry", |cluster, stop| {
-            cluster.directory.clone().keep_trimmed(cluster.deletion_grace, stop)
+            cluster.directory.clone().run_expiry(cluster.deletion_grace, stop)
         });
         keep("the rest of deletions", |cluster, stop| cluster.directory.clone().keep_deletions_finished(stop));
         keep("the directory's members", |cluster, stop| cluster.directory.clone().keep_members(stop));
@@ -452,8 +452,8 @@ impl Cluster {
         let deadline = wait.map_or(context.deadline, |wait| context.deadline.max(Instant::now() + wait + CALL_MARGIN));
         let asked = async {
             let shard = self.shard_of(Slot::of_channel(channel))?;
-            let ask = Ask::Channel { customer, channel, charge, work };
-            self.router.ask(Call::new(shard, ask, context.request_id.clone()), deadline).await
+            let request = OwnerRequest::Channel { customer, channel, charge, work };
+            self.router.ask(Call::new(shard, request, context.request_id.clone()), deadline).await
         };
         match asked.await {
             Ok(Answer::Result { channel_level, result }) => (channel_level, R::result(result)),
@@ -462,11 +462,15 @@ impl Cluster {
         }
     }
 
-    /// The live parts of many channels, from all the shards that they live in.
+    /// The statuses of many channels, from all the shards that they live in.
     ///
     /// # Errors
     /// 503 when one of the shards has no owner in time.
-    pub async fn lives(&self, ids: &[ChannelId], context: &CallContext) -> Result<HashMap<ChannelId, Live>, CallError> {
+    pub async fn channel_statuses(
+        &self,
+        ids: &[ChannelId],
+        context: &CallContext,
+    ) -> Result<HashMap<ChannelId, ChannelStatus>, CallError> {
         let mut by_shard: HashMap<ShardId, Vec<(CustomerId, ChannelId)>> = HashMap::new();
         self.directory.read(|state| {
             for id in ids {
@@ -477,10 +481,10 @@ impl Cluster {
         });
         let parts = by_shard.into_iter().map(|(shard, channels)| async move {
             let mut all = Vec::with_capacity(channels.len());
-            for channels in channels.chunks(LIVES_AT_ONCE) {
-                let ask = Ask::Lives { channels: channels.to_vec() };
-                let answer = self.ask_shard(shard, ask, context).await?;
-                all.extend(of_kind!(answer, Done::Lives(lives) => lives)?);
+            for channels in channels.chunks(STATUSES_AT_ONCE) {
+                let request = OwnerRequest::ChannelStatuses { channels: channels.to_vec() };
+                let answer = self.ask_shard(shard, request, context).await?;
+                all.extend(of_kind!(answer, OwnerResponse::ChannelStatuses(statuses) => statuses)?);
             }
             Ok::<_, CallError>(all)
         });
@@ -491,7 +495,7 @@ impl Cluster {
     /// when looking for them took too long: then the page's frontier says how far it reaches.
     ///
     /// # Errors
-    /// As [`Cluster::lives`].
+    /// As [`Cluster::channel_statuses`].
     pub async fn history(
         &self,
         customer: CustomerId,
@@ -499,8 +503,11 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<Page, CallError> {
         let pages = self.by_shard(&query.channels).into_iter().map(|(shard, channels)| {
-            let ask = Ask::History { customer, query: HistoryQuery { channels, ..query.clone() } };
-            async move { of_kind!(self.ask_shard(shard, ask, context).await?, Done::History(page) => page) }
+            let request = OwnerRequest::History { customer, query: HistoryQuery { channels, ..query.clone() } };
+            async move {
+                let answer = self.ask_shard(shard, request, context).await?;
+                of_kind!(answer, OwnerResponse::History(page) => page)
+            }
         });
         let mut page = history::merge(try_join_all(pages).await?, &query);
         for row in &mut page.rows {
@@ -515,7 +522,7 @@ impl Cluster {
     /// holds.
     ///
     /// # Errors
-    /// As [`Cluster::lives`].
+    /// As [`Cluster::channel_statuses`].
     pub async fn message_deliveries(
         &self,
         channels: Vec<ChannelId>,
@@ -524,8 +531,11 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<Vec<MessageDeliveries>, CallError> {
         let parts = self.by_shard(&channels).into_iter().map(|(shard, channels)| {
-            let ask = Ask::MessageDeliveries { channels, message: message.clone(), after };
-            async move { of_kind!(self.ask_shard(shard, ask, context).await?, Done::MessageDeliveries(found) => found) }
+            let request = OwnerRequest::MessageDeliveries { channels, message: message.clone(), after };
+            async move {
+                let answer = self.ask_shard(shard, request, context).await?;
+                of_kind!(answer, OwnerResponse::MessageDeliveries(found) => found)
+            }
         });
         Ok(try_join_all(parts).await?.into_iter().flatten().collect())
     }
@@ -564,34 +574,34 @@ impl Cluster {
     pub async fn stream(
         &self,
         customer: CustomerId,
-        ask: StreamAsk,
+        request: StreamRequest,
         context: &CallContext,
-    ) -> Result<StreamDone, CallError> {
-        let answer = self.ask(Slot::of_customer(customer), Ask::Stream { customer, ask }, context).await?;
-        of_kind!(answer, Done::Stream(done) => done)
+    ) -> Result<StreamResponse, CallError> {
+        let answer = self.ask(Slot::of_customer(customer), OwnerRequest::Stream { customer, request }, context).await?;
+        of_kind!(answer, OwnerResponse::Stream(done) => done)
     }
 
-    /// Says from now on that this node is not ready and takes no lead, while it goes on serving: so that balancers notice
-    /// before anything changes.
+    /// Says from now on that this node is not ready and takes no leadership, while it goes on serving: so that
+    /// balancers notice before anything changes.
     pub fn announce_stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.router.set_draining(true);
     }
 
-    /// Hands over everything that this node leads, so that it can stop without anybody noticing.
-    pub async fn hand_over(&self) {
-        let handed_over = self.owners.all().into_iter().map(|owner| async move {
+    /// Transfers the leadership of all that this node leads, so that it can stop without anybody noticing.
+    pub async fn transfer_all(&self) {
+        let transfers = self.owners.all().into_iter().map(|owner| async move {
             if owner.serves()
                 && let Some(target) = self.successor(owner.shard, &owner.group).await
             {
-                hand_over_lead(&owner, target).await;
+                transfer_leadership(&owner, target).await;
             }
         });
-        join_all(handed_over).await;
-        self.hand_over_directory().await;
+        join_all(transfers).await;
+        self.transfer_directory().await;
     }
 
-    async fn hand_over_directory(&self) {
+    async fn transfer_directory(&self) {
         let directory = self.directory.group();
         if directory.leader() == Some(self.node)
             && let Some(target) = self.successor(directory.id(), directory).await
@@ -603,7 +613,7 @@ impl Cluster {
     /// Another voter that has caught up.
     async fn successor(&self, group_id: u16, group: &raft::group::Group) -> Option<NodeId> {
         let mut others: Vec<NodeId> = group.members().voters.into_iter().filter(|node| *node != self.node).collect();
-        // Each group begins with another node, so that not all leads go to the same one.
+        // Each group begins with another node, so that not all leaderships go to the same one.
         let first = usize::from(group_id).checked_rem(others.len()).unwrap_or(0);
         others.rotate_left(first);
         for node in others {
@@ -614,7 +624,7 @@ impl Cluster {
         None
     }
 
-    /// Ends all owners and tasks. What was not handed over is recovered by the next owner.
+    /// Ends all owners and tasks. What was not transferred is recovered by the next owner.
     pub async fn stop(&self) {
         self.stop.cancel();
         let tasks = std::mem::take(&mut *self.tasks.lock());
@@ -622,18 +632,29 @@ impl Cluster {
         self.context.media.blobs.stop().await;
     }
 
-    async fn ask(&self, slot: Slot, ask: Ask, context: &CallContext) -> Result<Answer, CallError> {
-        self.ask_shard(self.shard_of(slot)?, ask, context).await
+    async fn ask(&self, slot: Slot, request: OwnerRequest, context: &CallContext) -> Result<Answer, CallError> {
+        self.ask_shard(self.shard_of(slot)?, request, context).await
     }
 
-    async fn ask_shard(&self, shard: ShardId, ask: Ask, context: &CallContext) -> Result<Answer, CallError> {
-        self.router.ask(Call::new(shard, ask, context.request_id.clone()), context.deadline).await
+    async fn ask_shard(
+        &self,
+        shard: ShardId,
+        request: OwnerRequest,
+        context: &CallContext,
+    ) -> Result<Answer, CallError> {
+        self.router.ask(Call::new(shard, request, context.request_id.clone()), context.deadline).await
     }
 
     /// Asks the owners of several shards the same.
-    async fn ask_each(&self, shards: Vec<ShardId>, ask: Ask, context: &CallContext) -> Result<Vec<Done>, CallError> {
-        let ask = &ask;
-        let asked = |shard| async move { of_kind!(self.ask_shard(shard, ask.clone(), context).await?, done => done) };
+    async fn ask_each(
+        &self,
+        shards: Vec<ShardId>,
+        request: OwnerRequest,
+        context: &CallContext,
+    ) -> Result<Vec<OwnerResponse>, CallError> {
+        let request = &request;
+        let asked =
+            |shard| async move { of_kind!(self.ask_shard(shard, request.clone(), context).await?, done => done) };
         try_join_all(shards.into_iter().map(asked)).await
     }
 

@@ -43,10 +43,10 @@ pub const TESTS: usize = 10;
 pub const TESTS_WITHIN: Duration = Duration::from_secs(60);
 
 /// Above this many endpoints or customers, those that nothing is known of any more are dropped.
-const SWEEP_ABOVE: usize = 4096;
+const EVICT_ABOVE: usize = 4096;
 
 /// After this long without a report, an endpoint's counts say nothing any more.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
+const ENTRY_LIFE: Duration = Duration::from_secs(3600);
 
 /// The places that each member has without asking.
 pub fn own_places(members: usize) -> usize {
@@ -112,8 +112,8 @@ struct Held {
 impl Coordinator {
     /// Takes a node's report and rules. `members` is the number of nodes of the cluster.
     pub fn rule(&mut self, report: &Report, members: usize, now: Timestamp) -> Ruling {
-        if self.endpoints.len() >= SWEEP_ABOVE {
-            self.endpoints.retain(|_, counted| now.since(counted.reported_at) < FORGOTTEN_AFTER);
+        if self.endpoints.len() >= EVICT_ABOVE {
+            self.endpoints.retain(|_, counted| now.since(counted.reported_at) < ENTRY_LIFE);
         }
         let counted = self.endpoints.entry(report.endpoint).or_default();
         counted.reported_at = now;
@@ -133,7 +133,7 @@ impl Coordinator {
     /// How many seconds to wait, when there were too many.
     pub fn take_test(&mut self, customer: CustomerId, now: Timestamp) -> Result<(), u32> {
         let fresh = |at: &Timestamp| now.since(*at) < TESTS_WITHIN;
-        if self.tests.len() >= SWEEP_ABOVE {
+        if self.tests.len() >= EVICT_ABOVE {
             self.tests.retain(|_, calls| calls.back().is_some_and(fresh));
         }
         let calls = self.tests.entry(customer).or_default();

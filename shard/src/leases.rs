@@ -31,7 +31,7 @@ pub struct Leases(Mutex<Held>);
 struct Held {
     of: HashMap<CustomerId, Lease>,
     /// When those that rest were last dropped.
-    swept: Option<Instant>,
+    expired_at: Option<Instant>,
 }
 
 /// What a node holds of one account, and how often it is called.
@@ -67,7 +67,7 @@ impl Leases {
         }
         let mut held = self.0.lock();
         if held.of.len() >= MOST && !held.of.contains_key(&customer) {
-            held.sweep(now);
+            held.expire(now);
             if held.of.len() >= MOST {
                 return Paid::AtHome { lend: 0 };
             }
@@ -96,9 +96,9 @@ impl Leases {
 
 impl Held {
     /// Drops what rests, once in a while: as long as all are busy, nobody walks over them for each call.
-    fn sweep(&mut self, now: Instant) {
-        if self.swept.is_none_or(|swept| now.saturating_duration_since(swept) >= LIFE) {
-            self.swept = Some(now);
+    fn expire(&mut self, now: Instant) {
+        if self.expired_at.is_none_or(|at| now.saturating_duration_since(at) >= LIFE) {
+            self.expired_at = Some(now);
             self.of.retain(|_, lease| now.saturating_duration_since(lease.window) < LIFE * 2);
         }
     }

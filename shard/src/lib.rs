@@ -16,7 +16,7 @@
 //! - [`reads`]: reading many rows in the turns of accounts; [`shares`]: places that accounts share.
 //! - [`secrets`]: sealing and opening; [`rewrap`]: the exchange of the master key.
 //! - [`layout`], [`membership`], [`router`]: where shards live, and how they are found. [`mod@format`]: what nodes of several
-//!   releases agree upon. [`facts`]: how each node is; [`figures`]: what it had to do lately;
+//!   releases agree upon. [`report`]: how each node is; [`figures`]: what it had to do lately;
 //!   [`assessment`]: how their groups stand.
 
 mod answer;
@@ -28,7 +28,6 @@ pub mod call;
 pub mod cluster;
 mod coordinator;
 pub mod deliveries;
-pub mod facts;
 pub mod figures;
 pub mod format;
 pub mod layout;
@@ -39,6 +38,7 @@ mod nodes;
 mod owner;
 pub mod picture;
 pub mod reads;
+pub mod report;
 pub mod rewrap;
 pub mod room;
 pub mod router;

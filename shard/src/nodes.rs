@@ -7,7 +7,7 @@ use model::error::CallError;
 use model::id::{NodeId, ShardId};
 
 use crate::call::{Answer, Call};
-use crate::facts::NodeStatus;
+use crate::report::NodeStatus;
 
 #[async_trait]
 pub trait Nodes: Send + Sync {
@@ -17,7 +17,7 @@ pub trait Nodes: Send + Sync {
     /// The members of the cluster.
     fn members(&self) -> Vec<NodeId>;
 
-    /// Whether this node has said for long enough that it cannot take leads: nobody sends it requests any more.
+    /// Whether this node has said for long enough that it cannot take leaderships: nobody sends it requests any more.
     fn is_drained_of_callers(&self) -> bool;
 
     /// Asks the owner of a shard, and the next one when it has just changed, until the call's time is over.

@@ -102,18 +102,18 @@ impl Patience {
     }
 
     /// A view whose rows end when this is over.
-    pub fn over<V: View>(&self, view: V) -> Patient<'_, V> {
-        Patient { patience: self, view }
+    pub fn over<V: View>(&self, view: V) -> TimeLimited<'_, V> {
+        TimeLimited { patience: self, view }
     }
 }
 
 /// See [`Patience::over`].
-pub struct Patient<'a, V> {
+pub struct TimeLimited<'a, V> {
     patience: &'a Patience,
     view: V,
 }
 
-impl<V> Patient<'_, V> {
+impl<V> TimeLimited<'_, V> {
     /// Reads a part at a time. `next` is given how many rows are wanted, and the last key of the part before.
     fn in_parts(&self, limit: usize, next: impl Fn(usize, Option<&[u8]>) -> Pairs) -> Pairs {
         let mut pairs = Pairs::new();
@@ -130,7 +130,7 @@ impl<V> Patient<'_, V> {
     }
 }
 
-impl<V: View> View for Patient<'_, V> {
+impl<V: View> View for TimeLimited<'_, V> {
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
         if self.patience.is_over() { None } else { self.view.get(key) }
     }

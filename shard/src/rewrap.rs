@@ -1,6 +1,6 @@
 //! Has every data key come under the cluster's master key, a few at a time, while this node leads the directory, and the key of
-//! session tokens that was rotated out forgotten in its time; and customers get other data keys, when those are rotated. What is
-//! left to do stands in the directory, so that whoever leads next goes on where this one ended.
+//! session tokens that was rotated out dropped in its time; and customers get other data keys, when those are rotated.
+//! What is left to do stands in the directory, so that whoever leads next goes on where this one ended.
 
 mod data_keys;
 

@@ -2,9 +2,9 @@
 //!
 //! An entry is safe once a quorum has written it, and a replica without room must not be made to write until its disk is
 //! full. So an owner takes sends and inbound items only while a quorum of its shard's voters has room: each node says in its
-//! status how it stands, and all ask all others once a second. An owner that has no room itself gives its lead to one that has
-//! some, and goes on until then, as long as its own disk can take it. So does whoever leads the directory, which takes nothing
-//! more of customers while a quorum of its voters has no room.
+//! status how it stands, and all ask all others once a second. An owner that has no room itself gives its leadership to
+//! one that has some, and goes on until then, as long as its own disk can take it. So does whoever leads the directory,
+//! which takes nothing more of customers while a quorum of its voters has no room.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -30,8 +30,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// A node that has said nothing for so long is away: it writes nothing, and so stands for no room.
 const AWAY_AFTER: Duration = Duration::from_secs(10);
 
-/// How long a node tries to hand the directory's lead over before it asks anew who has room.
-const HAND_OVER_PATIENCE: Duration = Duration::from_secs(3);
+/// How long a node tries to transfer the directory's leadership before it asks anew who has room.
+const TRANSFER_PATIENCE: Duration = Duration::from_secs(3);
 
 /// What a node said last.
 #[derive(Clone, Copy, Debug)]
@@ -133,11 +133,11 @@ impl Rooms {
         }
     }
 
-    /// Hands the directory's lead to a voter that has room, if there is one.
+    /// Transfers the directory's leadership to a voter that has room, if there is one.
     async fn give_directory_away(&self, directory: &Directory) {
         let voters = directory.group().members().voters;
         let Some(target) = self.with_room(&voters).first().copied() else { return };
-        let deadline = Instant::now() + HAND_OVER_PATIENCE;
+        let deadline = Instant::now() + TRANSFER_PATIENCE;
         match directory.group().transfer_leader(target, deadline).await {
             Ok(()) => tracing::info!(target, "the directory is led from a node with more room now"),
             Err(error) => tracing::warn!(target, %error, "the lead of the directory was not taken"),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_gets_full_goes_on_while_others_may_take_its_lead() {
+    fn an_owner_that_gets_full_goes_on_while_others_may_take_its_leadership() {
         let here = PathBuf::from("/");
         let watch = |marks| Room::watch(marks, vec![here.clone()], here.clone()).unwrap();
         let free = watch(Marks { low: mark(false), full: mark(false) }).least_free();

@@ -1,9 +1,9 @@
 //! Finds the owner of a shard, wherever it is, and asks it; tries again while the shard has none.
 
-mod facts;
 mod format;
 mod own;
 mod places;
+mod survey;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -33,15 +33,15 @@ pub use self::own::Readiness;
 pub(crate) use self::own::rss_bytes;
 use self::places::Places;
 use crate::answer;
-use crate::call::{Answer, Ask, CALL_VERSION, Call, Work};
-pub use crate::facts::NodeStatus;
-use crate::facts::{Certificates, NodeReport};
+use crate::call::{Answer, CALL_VERSION, Call, OwnerRequest, Work};
 use crate::figures::{Figures, Point};
 use crate::format::Release;
 use crate::media::blobs::Blobs;
 use crate::nodes::Nodes;
 use crate::owner::hosting::Owners;
 use crate::owner::pace::StartLimiter;
+pub use crate::report::NodeStatus;
+use crate::report::{Certificates, NodeReport};
 
 /// The service under which nodes ask owners.
 pub const SHARD_SERVICE: u16 = 257;
@@ -49,9 +49,9 @@ pub const SHARD_SERVICE: u16 = 257;
 /// How long a call looks for an owner that takes it.
 const OWNER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Between two tries to find an owner: the first ones come while a lead is handed over, which takes some tens of milliseconds. From
-/// then on each few tries the pause is twice as long. Where a shard has no owner because processors are busy, thousands of calls wait
-/// for one, and must not keep them so.
+/// Between two tries to find an owner: the first ones come while the leadership of a shard is transferred, which takes
+/// some tens of milliseconds. From then on each few tries the pause is twice as long. Where a shard has no owner
+/// because processors are busy, thousands of calls wait for one, and must not keep them so.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(160);
 const TRIES_A_PAUSE: usize = 5;
@@ -114,10 +114,10 @@ pub struct About {
     /// The master keys that it was given.
     pub master_keys: Vec<MasterKeyId>,
     pub certificates: Certificates,
-    /// See [`NodeReport::alike`](crate::facts::NodeReport::alike).
+    /// See [`NodeReport::alike`](crate::report::NodeReport::alike).
     pub alike: BTreeMap<String, String>,
     pub ports: Vec<Arc<Port>>,
-    /// How long it says that it is not ready before its leads go, for balancers to hear of it.
+    /// How long it says that it is not ready before its leaderships go, for balancers to hear of it.
     pub drain_wait: Duration,
 }
 
@@ -175,8 +175,9 @@ impl Router {
     /// Answers another node's call, as long as that waits for it.
     async fn answer(&self, from: NodeId, call: Call) -> Answer {
         let Some(owner) = self.owners.get(call.shard) else { return Answer::NotLeader };
-        let account =
-            call.ask.account(|channel| self.directory.read(|state| Some(state.channels.get(&channel)?.customer_id)));
+        let account = call
+            .request
+            .account(|channel| self.directory.read(|state| Some(state.channels.get(&channel)?.customer_id)));
         let Some(_place) = self.places.take(from, call.shard, account) else {
             return Answer::Result { channel_level: None, result: Err(CallError::no_leader()) };
         };
@@ -184,7 +185,7 @@ impl Router {
         tokio::time::timeout(call.budget, answer::to(&owner, call)).await.unwrap_or(Answer::NotLeader)
     }
 
-    /// Whether this node says from now on that it cannot take leads.
+    /// Whether this node says from now on that it cannot take leaderships.
     pub fn set_draining(&self, draining: bool) {
         let mut since = self.draining.lock();
         *since = draining.then(|| since.unwrap_or_else(Instant::now));
@@ -276,14 +277,14 @@ impl Router {
         self.blobs.fetch_lacking_of(shard).await.then_some(applied)
     }
 
-    /// Asks one node for its facts.
+    /// Asks one node for its report.
     pub(crate) async fn report_of(&self, node: NodeId, deadline: Instant) -> Result<NodeReport, String> {
         if node == self.node {
             let looking = tokio::time::timeout_at(deadline.into(), self.own_report());
             return looking.await.map_err(|_| "its disk does not answer in time".to_owned());
         }
         match self.ask_node(node, Request::NodeReport, deadline).await {
-            Ok(Response::NodeReport(facts)) => Ok(*facts),
+            Ok(Response::NodeReport(report)) => Ok(*report),
             Ok(_) => Err("is of another release, which does not say".to_owned()),
             Err(PeerError::TimedOut) => Err("does not answer in time".to_owned()),
             Err(error) => Err(error.to_string()),
@@ -325,7 +326,7 @@ impl Nodes for Router {
 
     async fn ask(&self, mut call: Call, deadline: Instant) -> Result<Answer, CallError> {
         let give_up = deadline.min(Instant::now() + OWNER_PATIENCE);
-        // Tries in all, and those since the lead moved last.
+        // Tries in all, and those since the leadership moved last.
         let (mut tries, mut in_vain) = (0, 0);
         let mut leadership = None;
         loop {
@@ -340,12 +341,12 @@ impl Nodes for Router {
             }
             tries += 1;
             in_vain += 1;
-            call.ask.note_repeat();
+            call.request.note_repeat();
             let replica = || self.host.group(call.shard).map(|group| group.leadership());
             let leadership = leadership.get_or_insert_with(replica);
             tokio::select! {
                 () = tokio::time::sleep(pause_behind(in_vain)) => {}
-                () = lead_moved(leadership.as_mut()) => in_vain = 0,
+                () = leadership_moved(leadership.as_mut()) => in_vain = 0,
             }
         }
     }
@@ -413,7 +414,7 @@ fn pause_behind(tries: usize) -> Duration {
 }
 
 /// Returns when the local replica knows of another leader, or none any more; never where there is no replica.
-async fn lead_moved(leadership: Option<&mut watch::Receiver<Leadership>>) {
+async fn leadership_moved(leadership: Option<&mut watch::Receiver<Leadership>>) {
     if let Some(leadership) = leadership
         && leadership.changed().await.is_ok()
     {
@@ -426,7 +427,7 @@ async fn lead_moved(leadership: Option<&mut watch::Receiver<Leadership>>) {
 /// in a channel that was wiped meanwhile, nor when the bucket has paid for the first already.
 fn may_have_been_sent(call: &Call, answer: &Answer) -> bool {
     let refuses_unseen = |error: &CallError| matches!(error.code, ErrorCode::ChannelNotFound | ErrorCode::RateLimited);
-    matches!(&call.ask, Ask::Channel { work: Work::Send(_), .. })
+    matches!(&call.request, OwnerRequest::Channel { work: Work::Send(_), .. })
         && matches!(answer, Answer::Result { result: Err(error), .. } if refuses_unseen(error))
 }
 
@@ -460,7 +461,7 @@ impl Handler for Router {
             Ok(Request::Seal(format)) => Response::Sealed(self.seal(format).await),
             Ok(Request::Figures { since, step }) => Response::Figures(self.figures.since(since, step)),
             Ok(Request::NodeReport) => Response::NodeReport(Box::new(self.own_report().await)),
-            // A node that is about to stop takes no lead.
+            // A node that is about to stop takes no leadership.
             Ok(Request::Applied(_)) if self.is_draining() => Response::Applied(None),
             Ok(Request::Applied(shard)) => Response::Applied(self.host.group(shard).map(|group| group.applied())),
             Ok(Request::Whole(shard)) => {
@@ -494,11 +495,11 @@ mod tests {
     use model::status::{Reason, Status};
 
     use super::*;
-    use crate::call::{Done, LIVES_AT_ONCE, Live};
+    use crate::call::{ChannelStatus, OwnerResponse, STATUSES_AT_ONCE};
 
     #[test]
     fn the_live_parts_that_are_asked_for_at_once_leave_room_on_their_connection() {
-        let live = Live {
+        let live = ChannelStatus {
             status: Status::LoggedOut,
             reason: Reason::ReconnectBudget,
             phone_number: Some("1".repeat(128)),
@@ -508,8 +509,8 @@ mod tests {
             epoch: u64::MAX,
             shard: ShardId::MAX,
         };
-        let lives = vec![(ChannelId::random(), live); LIVES_AT_ONCE];
-        let answer = Answer::Result { channel_level: None, result: Ok(Done::Lives(lives)) };
+        let statuses = vec![(ChannelId::random(), live); STATUSES_AT_ONCE];
+        let answer = Answer::Result { channel_level: None, result: Ok(OwnerResponse::ChannelStatuses(statuses)) };
         let bytes = body_of(&Response::Answer(answer)).len();
         assert!(bytes <= MAX_BODY / 8, "{bytes}");
     }
@@ -524,13 +525,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_waits_hears_at_once_that_the_lead_has_moved() {
-        let (lead, mut leadership) = watch::channel(Leadership::default());
-        lead.send_replace(Leadership { leader: Some(2), ..Leadership::default() });
-        lead_moved(Some(&mut leadership)).await;
-        let mut closed = std::pin::pin!(lead_moved(Some(&mut leadership)));
-        drop(lead);
+    async fn a_call_that_waits_hears_at_once_that_the_leadership_has_moved() {
+        let (sender, mut leadership) = watch::channel(Leadership::default());
+        sender.send_replace(Leadership { leader: Some(2), ..Leadership::default() });
+        leadership_moved(Some(&mut leadership)).await;
+        let mut closed = std::pin::pin!(leadership_moved(Some(&mut leadership)));
+        drop(sender);
         assert!(futures::poll!(&mut closed).is_pending());
-        assert!(futures::poll!(std::pin::pin!(lead_moved(None))).is_pending());
+        assert!(futures::poll!(std::pin::pin!(leadership_moved(None))).is_pending());
     }
 }

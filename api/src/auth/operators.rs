@@ -91,22 +91,22 @@ impl OperatorTokens {
     }
 }
 
-/// Judges tokens. Wrong ones are counted by address: beyond a number, requests from there wait for each other, so that
-/// tokens cannot be tried faster, and whoever has a right one gets in all the same.
-pub struct TokenGate {
+/// Authenticates operators by their tokens. Wrong ones are counted by address: beyond a number, requests from there wait
+/// for each other, so that tokens cannot be tried faster, and whoever has a right one gets in all the same.
+pub struct OperatorAuthenticator {
     tokens: OperatorTokens,
     wrong: IpBuckets,
     waiting: Semaphore,
 }
 
-impl TokenGate {
+impl OperatorAuthenticator {
     pub fn new(tokens: OperatorTokens) -> Self {
         Self { tokens, wrong: IpBuckets::new(WRONG), waiting: Semaphore::new(WAITING) }
     }
 
     /// # Errors
     /// `auth_invalid` for a wrong token; `rate_limited` after too many from the address.
-    pub async fn judge(&self, from: IpAddr, text: &str) -> Result<Operator, CallError> {
+    pub async fn authenticate(&self, from: IpAddr, text: &str) -> Result<Operator, CallError> {
         // A try is taken before the token is looked at, so that many at once are not more than allowed.
         let Err(level) = self.wrong.take(from, Timestamp::steady()) else {
             return self.look(from, text).ok_or_else(CallError::auth_invalid);
@@ -160,9 +160,9 @@ mod tests {
     }
 
     /// Tries wrong tokens until the address has used up its tries. Says how many were looked at before.
-    async fn use_up(gate: &TokenGate, from: IpAddr) -> u32 {
+    async fn use_up(authenticator: &OperatorAuthenticator, from: IpAddr) -> u32 {
         for tried in 0..1_000 {
-            match code(gate.judge(from, "wrong").await) {
+            match code(authenticator.authenticate(from, "wrong").await) {
                 Some(ErrorCode::AuthInvalid) => {}
                 Some(ErrorCode::RateLimited) => return tried,
                 other => panic!("{other:?}"),
@@ -173,25 +173,29 @@ mod tests {
 
     #[tokio::test]
     async fn wrong_tokens_are_limited_by_address_and_right_ones_get_in() {
-        let gate = TokenGate::new(tokens());
+        let authenticator = OperatorAuthenticator::new(tokens());
         let (here, there) = (IpAddr::from([198, 51, 100, 1]), IpAddr::from([198, 51, 100, 2]));
         for _ in 0..3 * WRONG.burst {
-            gate.judge(here, "the shared token").await.unwrap();
+            authenticator.authenticate(here, "the shared token").await.unwrap();
         }
-        assert!(use_up(&gate, here).await >= WRONG.burst, "right tokens use up nothing");
-        assert_eq!(code(gate.judge(there, "wrong").await), Some(ErrorCode::AuthInvalid), "another address");
-        gate.judge(here, "the token of ann").await.unwrap();
+        assert!(use_up(&authenticator, here).await >= WRONG.burst, "right tokens use up nothing");
+        assert_eq!(
+            code(authenticator.authenticate(there, "wrong").await),
+            Some(ErrorCode::AuthInvalid),
+            "another address"
+        );
+        authenticator.authenticate(here, "the token of ann").await.unwrap();
     }
 
     #[tokio::test]
     async fn no_more_wait_than_there_is_room_for() {
-        let gate = TokenGate::new(tokens());
+        let authenticator = OperatorAuthenticator::new(tokens());
         let here = IpAddr::from([198, 51, 100, 1]);
-        let _all = gate.waiting.try_acquire_many(u32::try_from(WAITING).unwrap()).unwrap();
+        let _all = authenticator.waiting.try_acquire_many(u32::try_from(WAITING).unwrap()).unwrap();
         // A try may have come back on a slow machine; a right token would wait for one otherwise, and get in.
         for _ in 0..1_000 {
-            use_up(&gate, here).await;
-            if code(gate.judge(here, "the shared token").await) == Some(ErrorCode::RateLimited) {
+            use_up(&authenticator, here).await;
+            if code(authenticator.authenticate(here, "the shared token").await) == Some(ErrorCode::RateLimited) {
                 return;
             }
         }

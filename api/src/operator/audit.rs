@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
-use crate::resources::audit_log::{Asked, AuditView, page};
+use crate::resources::audit_log::{AuditParameters, AuditView, page};
 use crate::route::{GET, Route};
 
 pub fn routes() -> Vec<Route> {
@@ -38,8 +38,8 @@ impl From<AuditEntry> for OwnedEntry {
 }
 
 /// The one customer whose log is asked for, and the page.
-fn asked(query: &Query<'_>) -> (Option<CustomerId>, Asked) {
-    (query.id("customer_id"), Asked::of(query, ListId::only()))
+fn asked(query: &Query<'_>) -> (Option<CustomerId>, AuditParameters) {
+    (query.id("customer_id"), AuditParameters::of(query, ListId::only()))
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {

@@ -10,7 +10,7 @@ use raft::directory::records::{AuditEntry, ChannelRecord};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use shard::call::Live;
+use shard::call::ChannelStatus;
 use shard::call::request::{GetStatus, Lifecycle, Request};
 
 use crate::audit::Target;
@@ -55,7 +55,7 @@ pub struct PlacedChannel {
 }
 
 impl PlacedChannel {
-    pub(super) fn new(call: &OperatorCall, record: &ChannelRecord, live: Option<&Live>) -> Self {
+    pub(super) fn new(call: &OperatorCall, record: &ChannelRecord, live: Option<&ChannelStatus>) -> Self {
         let (shard, replicas) = call.directory().read(|state| {
             let shard = live.map(|live| live.shard).or_else(|| state.shard_of(Slot::of_channel(record.id)));
             let place = shard.and_then(|shard| state.placement.get(&shard));
@@ -94,8 +94,8 @@ async fn list(call: &mut OperatorCall) -> Outcome {
     channels.sort_by_key(|channel| std::cmp::Reverse(channel.id));
     let page = List::first(channels, limit, |channel| ChannelCursor { id: channel.id }.encode(ListId::only()));
     let ids: Vec<ChannelId> = page.data.iter().map(|channel| channel.id).collect();
-    let lives = call.cluster().lives(&ids, &call.context()).await?;
-    Ok(Reply::ok(&page.map(|channel| PlacedChannel::new(call, &channel, lives.get(&channel.id)))))
+    let statuses = call.cluster().channel_statuses(&ids, &call.context()).await?;
+    Ok(Reply::ok(&page.map(|channel| PlacedChannel::new(call, &channel, statuses.get(&channel.id)))))
 }
 
 async fn show(call: &mut OperatorCall) -> Outcome {
@@ -121,7 +121,7 @@ async fn enable(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::accepted(&PlacedChannel::new(call, &channel, Some(&live))))
 }
 
-async fn lifecycle(call: &OperatorCall, channel: &ChannelRecord, trigger: Trigger) -> Result<Live, CallError> {
+async fn lifecycle(call: &OperatorCall, channel: &ChannelRecord, trigger: Trigger) -> Result<ChannelStatus, CallError> {
     ask(call, channel, Lifecycle { trigger, by_operator: true }).await
 }
 

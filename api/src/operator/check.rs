@@ -12,7 +12,7 @@ use raft::room::Level as Room;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shard::assessment::{GroupState, named};
-use shard::facts::unlike;
+use shard::report::unlike;
 use shard::router::NodeStatus;
 
 use super::survey::ClusterView;
@@ -469,8 +469,8 @@ fn configuration(policy: &TargetPolicy) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use model::format::Format;
-    use raft::host::facts::{GroupFacts, HostFacts};
-    use shard::facts::{Heard, NodeReport};
+    use raft::host::report::{GroupReport, HostReport};
+    use shard::report::{Heard, NodeReport};
     use shard::router::NodeStatus;
 
     use super::*;
@@ -497,7 +497,7 @@ mod tests {
         let report = NodeReport {
             status,
             clock: Timestamp(0),
-            host: HostFacts { groups: Vec::new(), syncs: None, disk: None, panics: BTreeMap::new() },
+            host: HostReport { groups: Vec::new(), syncs: None, disk: None, panics: BTreeMap::new() },
             directory_is_fresh: true,
             master_keys: Vec::new(),
             certificates: Vec::new(),
@@ -543,7 +543,7 @@ mod tests {
         let mut view = view(&[false, false, false]);
         assert!(replicas(&view).is_empty());
         let Some(Ok(heard)) = view.survey.get_mut(&2) else { panic!("node 2 was heard") };
-        let group = GroupFacts { id: 3, leader: Some(2), differing: [1].into(), ..GroupFacts::default() };
+        let group = GroupReport { id: 3, leader: Some(2), differing: [1].into(), ..GroupReport::default() };
         heard.report.host.groups = vec![group];
         let said = replicas(&view);
         assert!(said.len() == 1 && said[0].level == Level::Failing);
@@ -556,7 +556,7 @@ mod tests {
     #[test]
     fn a_leader_that_commits_nothing_is_named() {
         let mut stalls = heard(false);
-        let group = |id, stalled| GroupFacts { id, leader: Some(2), stalled, ..GroupFacts::default() };
+        let group = |id, stalled| GroupReport { id, leader: Some(2), stalled, ..GroupReport::default() };
         stalls.report.host.groups = vec![group(0, true), group(1, false), group(4, true)];
         let mut view = view(&[false, false, false]);
         view.survey.insert(2, Ok(stalls));

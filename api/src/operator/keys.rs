@@ -24,7 +24,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/keys", list)
             .doc("list_all_keys", "List the API keys of all customers, the newest first")
-            .query(Asked::read)
+            .query(KeyParameters::read)
             .page::<OwnedKey>(),
         Route::operator(DELETE, "/v1/admin/keys/{id}", revoke)
             .doc("revoke_any_key", "Revoke an API key, by its id or its prefix")
@@ -55,14 +55,14 @@ model::cursor! {
     KeyCursor("admin-keys.1") { created_at: Timestamp, id: KeyId }
 }
 
-struct Asked {
+struct KeyParameters {
     limit: usize,
     customer: Option<CustomerId>,
     with_revoked: bool,
     after: Option<(Timestamp, KeyId)>,
 }
 
-impl Asked {
+impl KeyParameters {
     fn read(query: &Query<'_>) -> Self {
         Self {
             limit: query.limit().unwrap_or(DEFAULT_LIMIT),
@@ -84,7 +84,7 @@ fn place(key: &KeyRecord) -> (Timestamp, KeyId) {
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
-    let asked = call.asked(Asked::read)?;
+    let asked = call.asked(KeyParameters::read)?;
     let now = call.now;
     let page = call.directory().read(|state| {
         let wanted = state.keys.values().filter(|key| asked.wants(key, state));

@@ -12,7 +12,7 @@ use raft::directory::command::Command;
 use raft::directory::layout::{LayoutCommand, LayoutRecord, MoveRecord, MoveState};
 use raft::directory::records::{NodeRecord, PlacementRecord};
 use raft::directory::state::DirectoryState;
-use raft::host::facts::CopyFacts;
+use raft::host::report::CopyProgress;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -233,7 +233,7 @@ impl Cost {
 
 impl ChangeView {
     /// Adds how far the replicas are that are being made.
-    fn with_copies(mut self, copies: &BTreeMap<ShardId, CopyFacts>) -> Self {
+    fn with_copies(mut self, copies: &BTreeMap<ShardId, CopyProgress>) -> Self {
         for each in self.moves.iter_mut().filter(|each| each.state == MoveState::Running) {
             let of_it = copies.get(&each.shard).filter(|copy| copy.total > 0);
             each.copied_bytes = of_it.map(|copy| copy.copied);
@@ -244,15 +244,15 @@ impl ChangeView {
 }
 
 /// By shard, the replicas that are being made, together, as the leaders say.
-async fn copies(call: &OperatorCall) -> BTreeMap<ShardId, CopyFacts> {
+async fn copies(call: &OperatorCall) -> BTreeMap<ShardId, CopyProgress> {
     let survey = call.cluster().survey(COPIES_PATIENCE).await;
-    let mut copies: BTreeMap<ShardId, CopyFacts> = BTreeMap::new();
+    let mut copies: BTreeMap<ShardId, CopyProgress> = BTreeMap::new();
     for (node, heard) in &survey {
         let groups = heard.iter().flat_map(|heard| &heard.report.host.groups);
         for group in groups.filter(|group| group.leader == Some(*node)) {
             for copy in group.copies.values() {
-                let sum = copies.entry(group.id).or_insert(CopyFacts { copied: 0, total: 0 });
-                *sum = CopyFacts { copied: sum.copied + copy.copied, total: sum.total + copy.total };
+                let sum = copies.entry(group.id).or_insert(CopyProgress { copied: 0, total: 0 });
+                *sum = CopyProgress { copied: sum.copied + copy.copied, total: sum.total + copy.total };
             }
         }
     }

@@ -18,7 +18,7 @@ use raft::directory::secrets::{DataKeyRotation, SecretsCommand, SessionKey};
 use raft::directory::state::DirectoryState;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shard::facts::{Heard, NodeReport, Survey, authority_id};
+use shard::report::{Heard, NodeReport, Survey, authority_id};
 use shard::secrets::OVERLAP;
 
 use crate::audit::Target;
@@ -234,9 +234,9 @@ impl AuthorityView {
             Some(AuthorityStep::Announced { certificate, .. }) => Some(authority_id(certificate).ok()?),
             _ => None,
         };
-        let is_ready = |facts: &NodeReport| match step {
-            Some(AuthorityStep::Announced { .. }) => next.as_ref().is_some_and(|next| facts.trusts(next)),
-            Some(AuthorityStep::Overlapping { .. }) => facts.is_signed_by(&id),
+        let is_ready = |report: &NodeReport| match step {
+            Some(AuthorityStep::Announced { .. }) => next.as_ref().is_some_and(|next| report.trusts(next)),
+            Some(AuthorityStep::Overlapping { .. }) => report.is_signed_by(&id),
             Some(AuthorityStep::Wanted) | None => true,
         };
         let waits = |heard: &Result<Heard, String>| match heard {

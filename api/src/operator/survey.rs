@@ -9,7 +9,7 @@ use model::seal::MasterKeyId;
 use raft::directory::state::DirectoryState;
 use shard::assessment::{DIRECTORY, GroupState, GroupView, Wanted, groups};
 use shard::cluster::Cluster;
-use shard::facts::{Heard, Survey};
+use shard::report::{Heard, Survey};
 
 /// How long nodes may take to look at themselves: a slow disk is tried with a few syncs.
 const PATIENCE: Duration = Duration::from_secs(2);

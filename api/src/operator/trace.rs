@@ -11,7 +11,7 @@ use model::time::Timestamp;
 use raft::directory::records::ChannelRecord;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shard::call::Live;
+use shard::call::ChannelStatus;
 use shard::call::request::GetStatus;
 use shard::deliveries::view::{AttemptView, DeliveryRecord};
 use shard::history::{Direction, HistoryQuery, MessageError, MessageStatus, StoredMessage};
@@ -86,7 +86,7 @@ pub struct TraceStep {
 }
 
 impl TraceView {
-    fn new(row: StoredMessage, channel: &ChannelRecord, live: &Live, steps: Vec<TraceStep>) -> Self {
+    fn new(row: StoredMessage, channel: &ChannelRecord, live: &ChannelStatus, steps: Vec<TraceStep>) -> Self {
         view_of!(
             move row => message_id, direction, kind, from, to, status, error, client_ref, request_id, correlation_id;
             channel_id: channel.id, channel_name: channel.name.clone(), customer_id: channel.customer_id,

@@ -55,7 +55,7 @@ use rate::RateHeaders;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// What stands before the handlers of one path.
-pub struct Gate {
+pub struct Pipeline {
     app: Arc<App>,
     /// `None` where no route matches.
     paths: Option<PathRoutes>,
@@ -97,7 +97,7 @@ impl From<CallError> for Answered {
     }
 }
 
-impl Gate {
+impl Pipeline {
     pub fn new(app: Arc<App>, paths: PathRoutes, entry: Entry) -> Self {
         let metrics = PathMetrics::new(paths.path);
         Self { app, paths: Some(paths), home: "", entry, metrics }
@@ -120,7 +120,7 @@ impl Gate {
             return Answered::uncounted(Ok(preflight));
         }
         let Some(route) = paths.find(ctx.http.method()) else {
-            // [`Gate::handle`] answers this with the methods that there are (`Allow`).
+            // [`Pipeline::handle`] answers this with the methods that there are (`Allow`).
             return CallError::route_not_found().into();
         };
         self.run(ctx, route).await.unwrap_or_else(|refused| refused)
@@ -291,7 +291,7 @@ fn label_of(method: &Method) -> &'static str {
 }
 
 #[async_trait]
-impl Handler for Gate {
+impl Handler for Pipeline {
     async fn handle(&self, request: &mut Request, depot: &mut Depot, response: &mut Response, _: &mut FlowCtrl) {
         let started = Instant::now();
         let request_id = request_id_of(request);
@@ -309,7 +309,7 @@ impl Handler for Gate {
             http: std::mem::take(request),
             account: Arc::default(),
             body_limit: STRANGERS_LIMIT_BYTES,
-            turn: None,
+            body_permit: None,
             kept: None,
         };
         let (account, address) = (ctx.account.clone(), ctx.client.ip);

@@ -145,7 +145,7 @@ async fn show(call: &mut AccountCall) -> Outcome {
     let since = window.since(call.now);
     let figures = call.cluster().account_figures(customer, since, only, &live, &context).await?;
     let mut channels: BTreeMap<&'static str, u64> = Status::ALL.iter().map(|status| (status.as_str(), 0)).collect();
-    for live in call.cluster().lives(&live, &context).await?.values() {
+    for live in call.cluster().channel_statuses(&live, &context).await?.values() {
         *channels.entry(live.status.as_str()).or_default() += 1;
     }
     let AccountFigures { used, queued, retrying } = figures;

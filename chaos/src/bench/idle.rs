@@ -242,7 +242,7 @@ fn slope(points: impl Iterator<Item = (f64, f64)>) -> f64 {
 }
 
 impl Target {
-    /// Has a node hand over what it owns, and waits until it owns nothing. The nodes are counted from 0.
+    /// Has a node transfer what it owns, and waits until it owns nothing. The nodes are counted from 0.
     ///
     /// # Errors
     /// When it still owns something after a minute.

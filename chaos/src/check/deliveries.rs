@@ -404,12 +404,12 @@ fn no_repeats(run: &Collected, finding: &mut Finding) {
     for request in run.webhooks().filter(|request| well(request)) {
         successes.entry((&request.hook, &request.event_id)).or_default().push(request.at);
     }
-    let handed_over = handed_over(run);
+    let leader_changes = leader_changes(run);
     let (mut again, mut unexplained) = (0, 0);
     for ((hook, event_id), times) in successes.iter_mut().filter(|(_, times)| times.len() > 1) {
         times.sort_unstable();
         let forgotten = |pair: &[At]| {
-            let moved = handed_over.iter().any(|(from, to)| *from <= pair[1] && pair[0] <= *to);
+            let moved = leader_changes.iter().any(|(from, to)| *from <= pair[1] && pair[0] <= *to);
             moved || run.faults().any(|fault| forgets(fault.kind) && fault.touches(pair[0], pair[1], FORGOTTEN))
         };
         let strange = times.windows(2).filter(|pair| !forgotten(pair)).count();
@@ -439,22 +439,22 @@ fn forgets(kind: FaultKind) -> bool {
 }
 
 /// When any group was seen with a new leader.
-fn handed_over(run: &Collected) -> Vec<(At, At)> {
+fn leader_changes(run: &Collected) -> Vec<(At, At)> {
     let mut terms: HashMap<u16, u64> = HashMap::new();
-    let leads = run.records.iter().filter_map(|record| match record {
-        Record::Lead(lead) => Some(lead),
+    let looks = run.records.iter().filter_map(|record| match record {
+        Record::Leader(seen) => Some(seen),
         _ => None,
     });
     // The first that is known of a group is no change, and one that is cut off tells of an old term.
-    let newer = leads.filter(|lead| {
-        let known = terms.get(&lead.group).copied();
-        let newer = known.is_none_or(|term| term < lead.term);
+    let newer = looks.filter(|seen| {
+        let known = terms.get(&seen.group).copied();
+        let newer = known.is_none_or(|term| term < seen.term);
         if newer {
-            terms.insert(lead.group, lead.term);
+            terms.insert(seen.group, seen.term);
         }
         newer && known.is_some()
     });
-    newer.map(|lead| (lead.asked.minus(SEEN), lead.at)).collect()
+    newer.map(|seen| (seen.asked.minus(SEEN), seen.at)).collect()
 }
 
 /// A stream shows an event once, also over the connections of which each goes on where the one before ended, and leaves none

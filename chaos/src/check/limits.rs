@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::verdict::{Finding, figure};
 use crate::history::record::Limited;
-use crate::history::{At, Call, Collected, FaultKind, Lead, Op, Record};
+use crate::history::{At, Call, Collected, FaultKind, LeaderSeen, Op, Record};
 
 /// A burst too many shows in any time that holds it, so longer ones are looked at only whole.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -79,16 +79,16 @@ fn over(run: &Collected, limited: &Limited, home: &Home, beginning: &Beginning, 
 }
 
 /// Who led the group that counts, as the harness saw it.
-struct Home<'a>(Vec<&'a Lead>);
+struct Home<'a>(Vec<&'a LeaderSeen>);
 
 impl<'a> Home<'a> {
     fn of(run: &'a Collected, group: u16) -> Self {
         // Where nobody leads, a term is that of an election or, while nodes start, none at all.
-        let leads = run.records.iter().filter_map(|record| match record {
-            Record::Lead(lead) if lead.group == group && lead.leader.is_some() => Some(lead),
+        let looks = run.records.iter().filter_map(|record| match record {
+            Record::Leader(seen) if seen.group == group && seen.leader.is_some() => Some(seen),
             _ => None,
         });
-        Self(leads.collect())
+        Self(looks.collect())
     }
 
     /// At most so often the home has moved in a time: a bucket may start full once in each term that it did not begin in.
@@ -96,25 +96,25 @@ impl<'a> Home<'a> {
         // A node that is cut off tells of an old term; of several that were asked one is not.
         const LOOKS: usize = 5;
         // A former home answers what it has until it hears of the new term.
-        let told = self.0.iter().take_while(|lead| lead.at <= from && from.since(lead.at) >= HEARS_WITHIN);
-        let before = told.map(|lead| lead.term).max();
+        let told = self.0.iter().take_while(|seen| seen.at <= from && from.since(seen.at) >= HEARS_WITHIN);
+        let before = told.map(|seen| seen.term).max();
         // What was over before tells nothing of the end.
-        let news = self.0.iter().filter(|lead| lead.asked >= to && Some(lead.term) >= before);
-        let after = news.take(LOOKS).map(|lead| lead.term).max();
+        let news = self.0.iter().filter(|seen| seen.asked >= to && Some(seen.term) >= before);
+        let after = news.take(LOOKS).map(|seen| seen.term).max();
         match (before, after) {
             (Some(before), Some(after)) => after - before,
-            // Where nobody looked, each fault may have moved it; and without any, leads go where they should be once all nodes are
-            // there, at the beginning of a run and when a cluster has healed.
+            // Where nobody looked, each fault may have moved it; and without any, leaderships go where they should be
+            // once all nodes are there, at the beginning of a run and when a cluster has healed.
             _ => {
-                let first = before.or(self.0.first().map(|lead| lead.term));
-                let last = after.or(self.0.iter().map(|lead| lead.term).max());
+                let first = before.or(self.0.first().map(|seen| seen.term));
+                let last = after.or(self.0.iter().map(|seen| seen.term).max());
                 let seen = last.zip(first).map_or(0, |(last, first)| last.saturating_sub(first));
                 let moving = |kind| {
                     use FaultKind::{KeepRepeats, LoseAcceptances, LoseSends, Noise, Refuse, Slow, Use};
                     !matches!(kind, KeepRepeats | LoseAcceptances | LoseSends | Noise | Refuse | Slow | Use)
                 };
                 let faults = run.faults().filter(|fault| moving(fault.kind));
-                // One when it begins, one when it ends and the lead comes back.
+                // One when it begins, one when it ends and the leadership comes back.
                 let caused = 2 * faults.filter(|fault| fault.touches(from, to, Duration::from_secs(10))).count() as u64;
                 caused.max(seen)
             }

@@ -80,7 +80,7 @@ fn events(run: &Collected, owners: &Owners, finding: &mut Finding) {
             Record::Call(_)
             | Record::Fault(_)
             | Record::Damage(_)
-            | Record::Lead(_)
+            | Record::Leader(_)
             | Record::Progress(_)
             | Record::Ended(_) => {}
         }

@@ -44,7 +44,7 @@ use raft::directory::users::{PasswordHash, SessionRecord, UserRecord, Verificati
 use raft::record::{encode, read as read_record};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use shard::deliveries::command::{Sweep, SweepWork};
+use shard::deliveries::command::{BulkAction, BulkOperation};
 use shard::history::{Direction, MessageStatus, Source};
 use shard::media::record::{MediaDirection, MediaRow};
 use shard::projection::chats::{ChatRow, LastInbound, LastOutbound};
@@ -88,7 +88,7 @@ const SHARD: &[fn(&[u8])] = &[
     read::<DeliveryRow>,
     read::<BegunAttempt>,
     read::<AttemptRow>,
-    read::<Sweep>,
+    read::<BulkOperation>,
     read::<MediaRow>,
     read::<UsageRow>,
     read::<i64>,
@@ -251,11 +251,11 @@ pub(super) fn shard_examples() -> Vec<Vec<u8>> {
         remote_ip: Some("192.0.2.1".to_owned()),
         error: None,
     };
-    let sweep = Sweep {
+    let bulk = BulkOperation {
         id: Uuid::from_u128(6),
         customer: customer(),
         endpoint: endpoint(),
-        work: SweepWork::Recover { since: NOW, events: vec![EventName::MessageReceived] },
+        work: BulkAction::Recover { since: NOW, events: vec![EventName::MessageReceived] },
         states: vec![DeliveryState::Exhausted],
         until: NOW,
         reached: Some(Bytes::from_static(b"key")),
@@ -302,7 +302,7 @@ pub(super) fn shard_examples() -> Vec<Vec<u8>> {
         encode(&delivery),
         encode(&BegunAttempt { due: NOW, trigger: AttemptTrigger::Scheduled, started_at: NOW }),
         encode(&attempt),
-        encode(&sweep),
+        encode(&bulk),
         // A new one draws its id.
         encode(&MediaRow { id: MediaId::from_bytes(ROW), ..media }),
         encode(&UsageRow::default()),

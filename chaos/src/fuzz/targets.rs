@@ -60,7 +60,7 @@ fn log_entry_examples() -> Vec<Vec<u8>> {
         Command::Send { message: NewMessage::of(&row), projected: Vec::new() },
         Command::Sent { customer, channel, message: row.message_id, at: NOW, heard_at: NOW },
         Command::Auth { channel, customer, writes: Vec::new() },
-        Command::Forget { channel, customer },
+        Command::DeleteChannel { channel, customer },
         Command::DropRing { customer },
     ];
     let batch = Batch { version: Format::LATEST, epoch: 3, node: 1, commands };

@@ -12,6 +12,7 @@ pub mod recorder;
 
 pub use collected::{Collected, Delivery, Evidence, InboxRow, LedgerRow, Liveness, Login, Look, Meta, Replica, Stats};
 pub use record::{
-    Answer, At, Call, Damage, Ended, Fault, FaultKind, Frame, Lead, Op, Outcome, Progress, Record, Request, Size, Stage,
+    Answer, At, Call, Damage, Ended, Fault, FaultKind, Frame, LeaderSeen, Op, Outcome, Progress, Record, Request, Size,
+    Stage,
 };
 pub use recorder::Recorder;

@@ -44,7 +44,8 @@ pub enum Record {
     Frame(Frame),
     Fault(Fault),
     Damage(Damage),
-    Lead(Lead),
+    #[serde(rename = "lead")]
+    Leader(LeaderSeen),
     Progress(Progress),
     Ended(Ended),
 }
@@ -379,7 +380,7 @@ pub struct Damage {
 
 /// Who led a group when the harness looked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lead {
+pub struct LeaderSeen {
     /// When the harness asked, and when it was answered: it was so at some moment between.
     pub asked: At,
     pub at: At,
@@ -391,7 +392,7 @@ pub struct Lead {
 /// How far a group was whose leader had entries that were not applied, when the harness looked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// As in [`Lead`].
+    /// As in [`LeaderSeen`].
     pub asked: At,
     pub at: At,
     pub group: u16,

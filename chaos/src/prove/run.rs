@@ -179,7 +179,7 @@ impl Ground {
         tokio::time::sleep(CALM).await;
         let liveness = workload.heal(recorder.now(), HEALED).await;
         let evidence = workload.stop_within(Some(liveness), ARRIVED).await?;
-        // Not before: whoever gets a lead back without the fault does right what was done wrong.
+        // Not before: whoever gets the leadership of a shard back without the fault does right what was done wrong.
         for bug in bugs {
             self.disarm(&self.cluster.node_ids(), bug.as_str()).await?;
         }

@@ -57,7 +57,7 @@ async fn one(scene: &Arc<Scene>) {
         64..=69 => stall(scene),
         70..=74 => slow_disk(scene),
         75..=79 => transfer_directory(scene).await,
-        80..=91 => pass_lead(scene),
+        80..=91 => transfer_shard(scene),
         _ => move_shard(scene).await,
     }
 }
@@ -172,14 +172,14 @@ async fn transfer_directory(scene: &Scene) {
     }
 }
 
-/// An owner hands its shard to another replica; the placement may bring it back.
-fn pass_lead(scene: &Arc<Scene>) {
+/// An owner transfers its leadership to another replica; the placement may bring it back.
+fn transfer_shard(scene: &Arc<Scene>) {
     let owners: Vec<_> = scene.owners.lock().values().cloned().collect();
     let Some(owner) = scene.chance.pick(&owners).cloned() else { return };
     let Some(target) = scene.chance.pick(&scene.plan.nodes).copied().filter(|node| owner.may_hand_to(*node)) else {
         return;
     };
-    scene.spawn("a hand-over", async move { owner.hand_over(target).await });
+    scene.spawn("a transfer", async move { owner.transfer(target).await });
 }
 
 /// Exchanges replicas of a shard, or its leader, as an operator would.

@@ -45,14 +45,14 @@ const COMMIT_PATIENCE: Duration = Duration::from_secs(5);
 /// After what time a send without acceptance is written again.
 const RESEND: Duration = Duration::from_millis(700);
 
-/// How often the members of the group and the place of the lead are looked at, in turns.
+/// How often the members of the group and the place of the leadership are looked at, in turns.
 const MEMBERS_EVERY: u64 = 12;
 
 /// How often the network is asked for items, in turns.
 const ITEMS_EVERY: u64 = 5;
 
-/// How many entries a replica may be behind to vote, or to take the lead: fewer than in a real group, as a run's logs keep some
-/// tens of entries, and a replica that lacks more needs a snapshot.
+/// How many entries a replica may be behind to vote, or to take the leadership: fewer than in a real group, as a run's
+/// logs keep some tens of entries, and a replica that lacks more needs a snapshot.
 const MOST_BEHIND: u64 = 50;
 
 /// How long one change of the group's members may take.
@@ -89,7 +89,7 @@ struct State {
     items: Vec<(ChannelId, SessionId, MessageId)>,
     committing: bool,
     changing: bool,
-    handing_over: bool,
+    transferring: bool,
 }
 
 /// One ownership.
@@ -183,7 +183,7 @@ impl Owner {
 
     /// Takes a send: whether it stands. `None`: ask the next owner.
     pub async fn accept(&self, channel: ChannelId, message: MessageId) -> Option<()> {
-        if !self.is_live() || self.state.lock().handing_over {
+        if !self.is_live() || self.state.lock().transferring {
             return None;
         }
         let row = self.row(channel, message, Direction::Outbound);
@@ -205,7 +205,7 @@ impl Owner {
         if !self.may_speak() {
             return self.close_sessions();
         }
-        if self.state.lock().handing_over {
+        if self.state.lock().transferring {
             return;
         }
         for channel in self.scene.channels_of(self.shard) {
@@ -376,7 +376,7 @@ impl Owner {
         moves.collect()
     }
 
-    /// Brings the group to its placement, step by step, and the lead to where it should be.
+    /// Brings the group to its placement, step by step, and the leadership to where it should be.
     fn keep_members(self: Arc<Self>) {
         if std::mem::replace(&mut self.state.lock().changing, true) {
             return;
@@ -405,7 +405,7 @@ impl Owner {
         let mut wanted = [place.leader].into_iter().chain(place.replicas.iter().copied());
         let target = wanted.find(|node| (must_go || *node == place.leader) && self.may_hand_to(*node));
         if let Some(target) = target.filter(|_| must_go || place.leader != self.life.node) {
-            self.hand_over(target).await;
+            self.transfer(target).await;
         }
     }
 
@@ -440,17 +440,17 @@ impl Owner {
         node == self.life.node || theirs.is_some_and(|theirs| theirs + MOST_BEHIND >= applied)
     }
 
-    /// Closes the sessions in order and gives the lead away.
-    pub async fn hand_over(self: &Arc<Self>, target: NodeId) {
+    /// Closes the sessions in order and transfers the leadership.
+    pub async fn transfer(self: &Arc<Self>, target: NodeId) {
         self.scene.trace.note(format_args!("node {} hands shard {} to {target}", self.life.node, self.shard));
-        self.state.lock().handing_over = true;
+        self.state.lock().transferring = true;
         self.close_sessions();
         clock::sleep(WIRE * 2).await;
         let _ = self.group.transfer_leader(target, CHANGE_PATIENCE).await;
-        self.state.lock().handing_over = false;
+        self.state.lock().transferring = false;
     }
 
-    /// Whether the lead can go to a node just now.
+    /// Whether the leadership can go to a node just now.
     pub fn may_hand_to(&self, node: NodeId) -> bool {
         node != self.life.node && self.group.members().voters.contains(&node) && self.has_caught_up(node)
     }

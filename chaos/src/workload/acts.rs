@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::cast::{Cast, Phone, connect};
-use super::client::{Asked, Client, Shared, made, nothing};
+use super::client::{ApiRequest, Client, Shared, made, nothing};
 use super::hooks::{SECRET, hook};
 use super::keys::until_it_is_so;
 use super::neighbours::make_noise;
@@ -118,8 +118,8 @@ impl Acts {
         let mut client = self.shared.client(&self.cast.main);
         if known.is_none() {
             let name = "Stopped".to_owned();
-            let (asked, node) = (Asked::post("/v1/channels", json!({ "name": name })), client.any_node());
-            let outcome = client.call(&node, Op::CreateChannel { name }, asked, made).await;
+            let (request, node) = (ApiRequest::post("/v1/channels", json!({ "name": name })), client.any_node());
+            let outcome = client.call(&node, Op::CreateChannel { name }, request, made).await;
             let Outcome::Done(Answer::Made { id }) = outcome else {
                 anyhow::bail!("a channel cannot be made: {outcome:?}");
             };
@@ -139,11 +139,11 @@ impl Acts {
             let mut client = self.shared.client(&self.cast.main);
             let text = format!("before the stop {}", self.number());
             let body = json!({ "type": "text", "to": channel.recipient, "text": text });
-            let asked = Asked::post(format!("/v1/channels/{}/messages", channel.id), body);
+            let request = ApiRequest::post(format!("/v1/channels/{}/messages", channel.id), body);
             let op = Op::Send { channel: channel.id.clone(), text };
             sends.spawn(async move {
                 let node = client.any_node();
-                client.call(&node, op, asked, taken).await;
+                client.call(&node, op, request, taken).await;
             });
         }
         sends
@@ -152,16 +152,16 @@ impl Acts {
     /// Stops a channel, however often that has to be asked for.
     pub async fn stop(&self, channel: &Channel, how: Stop) {
         let mut client = self.shared.client(&self.cast.main);
-        let (id, asked) = (channel.id.clone(), |action: &str| {
-            Asked::post(format!("/v1/channels/{}/{action}", channel.id), json!({}))
+        let (id, request) = (channel.id.clone(), |action: &str| {
+            ApiRequest::post(format!("/v1/channels/{}/{action}", channel.id), json!({}))
         });
         match how {
             Stop::Disconnect => {
                 let op = Op::DisconnectChannel { channel: id };
-                until_it_is_so(&mut client, op, || asked("disconnect")).await;
+                until_it_is_so(&mut client, op, || request("disconnect")).await;
             }
             Stop::Disable => {
-                until_it_is_so(&mut client, Op::DisableChannel { channel: id }, || asked("disable")).await;
+                until_it_is_so(&mut client, Op::DisableChannel { channel: id }, || request("disable")).await;
             }
             Stop::Unlink => {
                 let path = format!("/phones/{}/unlink", channel.number);
@@ -181,8 +181,8 @@ impl Acts {
             Stop::Disable => ("enable", Op::EnableChannel { channel: id }),
             Stop::Disconnect | Stop::Unlink => ("connect", Op::ConnectChannel { channel: id }),
         };
-        let asked = || Asked::post(format!("/v1/channels/{}/{action}", channel.id), json!({}));
-        until_it_is_so(&mut client, op, asked).await;
+        let request = || ApiRequest::post(format!("/v1/channels/{}/{action}", channel.id), json!({}));
+        until_it_is_so(&mut client, op, request).await;
         self.let_on(&mut client, channel).await
     }
 
@@ -207,8 +207,8 @@ impl Acts {
         let events = ["message.sent", "message.received", "message.status"].map(str::to_owned).to_vec();
         let url = format!("{}{hook}", self.receiver);
         let body = json!({ "url": url, "events": events, "channel_id": channel.id, "signing_secret": SECRET });
-        let asked = Asked::post("/v1/webhook-endpoints", body);
-        let outcome = client.call(&node, Op::CreateEndpoint { hook: hook.clone() }, asked, made).await;
+        let request = ApiRequest::post("/v1/webhook-endpoints", body);
+        let outcome = client.call(&node, Op::CreateEndpoint { hook: hook.clone() }, request, made).await;
         let since = Some(self.shared.recorder.now());
         let Outcome::Done(Answer::Made { id }) = outcome else {
             anyhow::bail!("an endpoint cannot be made: {outcome:?}");
@@ -223,15 +223,15 @@ impl Acts {
 /// One size after the other; what that makes is deleted.
 async fn try_sizes(mut client: Client, cases: Vec<sizes::Case>, ended: CancellationToken) {
     let key = client.tenant.key.clone();
-    for sizes::Case { what, size, asked, read, is_endpoint } in cases {
+    for sizes::Case { what, size, request, read, is_endpoint } in cases {
         if ended.is_cancelled() || client.is_stopped() {
             return;
         }
         let node = client.any_node();
-        let (_, body) = client.call_with(&key, &node, Op::Sized { what, size }, asked, read).await;
+        let (_, body) = client.call_with(&key, &node, Op::Sized { what, size }, request, read).await;
         if let Some(id) = body["id"].as_str().filter(|_| is_endpoint) {
             let (op, node) = (Op::DeleteEndpoint { endpoint: id.to_owned() }, client.any_node());
-            client.call(&node, op, Asked::delete(format!("/v1/webhook-endpoints/{id}")), nothing).await;
+            client.call(&node, op, ApiRequest::delete(format!("/v1/webhook-endpoints/{id}")), nothing).await;
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Pace;
 use super::cast::{Cast, connect};
-use super::client::{Asked, Client, Shared, ids_in, made, nothing};
+use super::client::{ApiRequest, Client, Shared, ids_in, made, nothing};
 use super::keys::{AGAIN, until_it_is_so};
 use super::sends::taken;
 use crate::history::record::Channel;
@@ -44,8 +44,8 @@ async fn live([mut maker, mut rival, mut one, mut other]: [Client; 4], cast: Arc
             return;
         }
         let name = format!("Passing {}.{number}", maker.id);
-        let (asked, node) = (Asked::post("/v1/channels", json!({ "name": name })), maker.any_node());
-        let Outcome::Done(Answer::Made { id }) = maker.call(&node, Op::CreateChannel { name }, asked, made).await
+        let (request, node) = (ApiRequest::post("/v1/channels", json!({ "name": name })), maker.any_node());
+        let Outcome::Done(Answer::Made { id }) = maker.call(&node, Op::CreateChannel { name }, request, made).await
         else {
             continue;
         };
@@ -70,7 +70,7 @@ async fn live([mut maker, mut rival, mut one, mut other]: [Client; 4], cast: Arc
             // gone after it had its effect.
             maker.pause(BETWEEN).await;
             let deleting = Op::DeleteChannel { channel: id.clone() };
-            if until_it_is_so(&mut maker, deleting, || Asked::delete(format!("/v1/channels/{id}"))).await {
+            if until_it_is_so(&mut maker, deleting, || ApiRequest::delete(format!("/v1/channels/{id}"))).await {
                 for node in maker.nodes() {
                     read(&maker, &node, &id).await;
                     send(&maker, &node, &id, to, format!("too late {id} {}", node.id)).await;
@@ -84,7 +84,7 @@ async fn live([mut maker, mut rival, mut one, mut other]: [Client; 4], cast: Arc
         let looking = async {
             while !ended.is_cancelled() {
                 let node = other.any_node();
-                other.call(&node, Op::ListChannels, Asked::get("/v1/channels"), |body| ids_in(body, "id")).await;
+                other.call(&node, Op::ListChannels, ApiRequest::get("/v1/channels"), |body| ids_in(body, "id")).await;
                 other.pause(3 * READ).await;
             }
         };
@@ -119,32 +119,32 @@ async fn is_connected(client: &mut Client, channel: &Channel) -> bool {
 /// Switches a connected channel off, tries it through every node, and lets it come back.
 async fn switch_off_and_on(client: &mut Client, channel: &Channel) {
     let Channel { id, recipient, .. } = channel;
-    let asked = |action: &str| Asked::post(format!("/v1/channels/{id}/{action}"), json!({}));
+    let request = |action: &str| ApiRequest::post(format!("/v1/channels/{id}/{action}"), json!({}));
     let (off, on) = (Op::DisableChannel { channel: id.clone() }, Op::EnableChannel { channel: id.clone() });
-    if until_it_is_so(client, off, || asked("disable")).await {
+    if until_it_is_so(client, off, || request("disable")).await {
         for node in client.nodes() {
             send(client, &node, id, recipient, format!("while off {id} {}", node.id)).await;
         }
         client.pause(AFTER).await;
     }
-    until_it_is_so(client, on, || asked("enable")).await;
+    until_it_is_so(client, on, || request("enable")).await;
     is_connected(client, channel).await;
 }
 
 /// Gives a channel a name that it has never had.
 async fn rename(client: &Client, node: &Place, id: &str, name: String) {
-    let asked = Asked::patch(format!("/v1/channels/{id}"), json!({ "name": name }));
-    client.call(node, Op::RenameChannel { channel: id.to_owned(), name }, asked, nothing).await;
+    let request = ApiRequest::patch(format!("/v1/channels/{id}"), json!({ "name": name }));
+    client.call(node, Op::RenameChannel { channel: id.to_owned(), name }, request, nothing).await;
 }
 
 async fn read(client: &Client, node: &Place, id: &str) {
     let name = |body: &Value| Some(Answer::Channel { name: body["name"].as_str()?.to_owned() });
     let op = Op::ReadChannel { channel: id.to_owned() };
-    client.call(node, op, Asked::get(format!("/v1/channels/{id}")), name).await;
+    client.call(node, op, ApiRequest::get(format!("/v1/channels/{id}")), name).await;
 }
 
 async fn send(client: &Client, node: &Place, id: &str, to: &str, text: String) {
     let body = json!({ "type": "text", "to": to, "text": text });
-    let asked = Asked::post(format!("/v1/channels/{id}/messages"), body);
-    client.call(node, Op::Send { channel: id.to_owned(), text }, asked, taken).await;
+    let request = ApiRequest::post(format!("/v1/channels/{id}/messages"), body);
+    client.call(node, Op::Send { channel: id.to_owned(), text }, request, taken).await;
 }

@@ -80,14 +80,14 @@ pub struct Client {
 
 /// A request, before it is known who asks whom.
 #[derive(Clone)]
-pub struct Asked {
+pub struct ApiRequest {
     method: Method,
     path: String,
     /// As JSON.
     body: Option<String>,
 }
 
-impl Asked {
+impl ApiRequest {
     pub fn get(path: impl Into<String>) -> Self {
         Self { method: Method::GET, path: path.into(), body: None }
     }
@@ -169,12 +169,19 @@ impl Client {
     }
 
     /// Asks a node and records what came of it.
-    pub async fn call(&self, node: &Place, op: Op, asked: Asked, read: Reading) -> Outcome {
+    pub async fn call(&self, node: &Place, op: Op, asked: ApiRequest, read: Reading) -> Outcome {
         self.call_with(&self.tenant.key, node, op, asked, read).await.0
     }
 
     /// The same with another key; gives the body of a good answer, too, for what is not recorded.
-    pub async fn call_with(&self, key: &str, node: &Place, op: Op, asked: Asked, read: Reading) -> (Outcome, Value) {
+    pub async fn call_with(
+        &self,
+        key: &str,
+        node: &Place,
+        op: Op,
+        asked: ApiRequest,
+        read: Reading,
+    ) -> (Outcome, Value) {
         let api = Api::new(self.http.clone(), &node.api, Some(key));
         let mut request = api.request(asked.method, &asked.path).timeout(DEADLINE);
         if let Some(body) = asked.body {

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Pace;
 use super::cast::Cast;
-use super::client::{Asked, Client, Shared, ids_in, made, nothing};
+use super::client::{ApiRequest, Client, Shared, ids_in, made, nothing};
 use super::hooks::{Hooks, SECRET, passing};
 use super::keys::{AGAIN, until_it_is_so};
 use crate::history::{Answer, Op, Outcome};
@@ -47,8 +47,8 @@ async fn live([mut maker, mut rival, mut reader, mut lister]: [Client; 4], chann
             "channel_id": channel,
             "signing_secret": SECRET,
         });
-        let asked = Asked::post("/v1/webhook-endpoints", body);
-        let Outcome::Done(Answer::Made { id }) = maker.call(&node, Op::CreateEndpoint { hook }, asked, made).await
+        let request = ApiRequest::post("/v1/webhook-endpoints", body);
+        let Outcome::Done(Answer::Made { id }) = maker.call(&node, Op::CreateEndpoint { hook }, request, made).await
         else {
             continue;
         };
@@ -75,7 +75,8 @@ async fn live([mut maker, mut rival, mut reader, mut lister]: [Client; 4], chann
             // Which of the last two it was is looked at, too.
             maker.pause(3 * READ).await;
             let deleting = Op::DeleteEndpoint { endpoint: id.clone() };
-            if until_it_is_so(&mut maker, deleting, || Asked::delete(format!("/v1/webhook-endpoints/{id}"))).await {
+            if until_it_is_so(&mut maker, deleting, || ApiRequest::delete(format!("/v1/webhook-endpoints/{id}"))).await
+            {
                 for node in maker.nodes() {
                     read(&maker, &node, &id).await;
                 }
@@ -92,8 +93,8 @@ async fn live([mut maker, mut rival, mut reader, mut lister]: [Client; 4], chann
         let listing = async {
             while !ended.is_cancelled() {
                 let node = lister.any_node();
-                let asked = Asked::get("/v1/webhook-endpoints");
-                lister.call(&node, Op::ListEndpoints, asked, |body| ids_in(body, "id")).await;
+                let request = ApiRequest::get("/v1/webhook-endpoints");
+                lister.call(&node, Op::ListEndpoints, request, |body| ids_in(body, "id")).await;
                 lister.pause(3 * READ).await;
             }
         };
@@ -113,12 +114,12 @@ async fn alter(client: &Client, node: &Place, id: &str, receiver: &str, Changed 
     body.extend(hook.as_ref().map(|hook| ("url".to_owned(), json!(format!("{receiver}{hook}")))));
     body.extend(enabled.map(|enabled| ("enabled".to_owned(), json!(enabled))));
     let op = Op::ChangeEndpoint { endpoint: id.to_owned(), hook, enabled };
-    client.call(node, op, Asked::patch(format!("/v1/webhook-endpoints/{id}"), body.into()), nothing).await;
+    client.call(node, op, ApiRequest::patch(format!("/v1/webhook-endpoints/{id}"), body.into()), nothing).await;
 }
 
 async fn read(client: &Client, node: &Place, id: &str) {
     let op = Op::ReadEndpoint { endpoint: id.to_owned() };
-    client.call(node, op, Asked::get(format!("/v1/webhook-endpoints/{id}")), shown).await;
+    client.call(node, op, ApiRequest::get(format!("/v1/webhook-endpoints/{id}")), shown).await;
 }
 
 fn shown(body: &Value) -> Option<Answer> {

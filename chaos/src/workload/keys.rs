@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Pace;
 use super::cast::Cast;
-use super::client::{Asked, Client, Shared, made, nothing};
+use super::client::{ApiRequest, Client, Shared, made, nothing};
 use crate::history::{Answer, Op, Outcome};
 use crate::world::map::Place;
 
@@ -35,9 +35,9 @@ async fn live([mut maker, mut rival]: [Client; 2], [mut one, mut other]: [Client
             return;
         }
         let name = format!("Key {number}");
-        let asked = Asked::post("/v1/api-keys", json!({ "name": name }));
+        let request = ApiRequest::post("/v1/api-keys", json!({ "name": name }));
         let (node, key) = (maker.any_node(), maker.tenant.key.clone());
-        let (outcome, body) = maker.call_with(&key, &node, Op::CreateKey { name }, asked, made).await;
+        let (outcome, body) = maker.call_with(&key, &node, Op::CreateKey { name }, request, made).await;
         let (Outcome::Done(Answer::Made { id }), Some(secret)) = (outcome, body["secret"].as_str()) else { continue };
         let ended = CancellationToken::new();
         let revoking = async {
@@ -71,18 +71,19 @@ async fn keep_using(client: &mut Client, id: &str, secret: &str, ended: &Cancell
 
 async fn use_key(client: &Client, node: &Place, id: &str, secret: &str) {
     let op = Op::UseKey { key: id.to_owned() };
-    client.call_with(secret, node, op, Asked::get(format!("/v1/api-keys/{id}")), nothing).await;
+    client.call_with(secret, node, op, ApiRequest::get(format!("/v1/api-keys/{id}")), nothing).await;
 }
 
 async fn revoke(client: &mut Client, id: &str) -> bool {
-    until_it_is_so(client, Op::RevokeKey { key: id.to_owned() }, || Asked::delete(format!("/v1/api-keys/{id}"))).await
+    until_it_is_so(client, Op::RevokeKey { key: id.to_owned() }, || ApiRequest::delete(format!("/v1/api-keys/{id}")))
+        .await
 }
 
 /// Asks node after node until a change is done, or said to be done already; whether it is.
-pub async fn until_it_is_so(client: &mut Client, op: Op, asked: impl Fn() -> Asked) -> bool {
+pub async fn until_it_is_so(client: &mut Client, op: Op, request: impl Fn() -> ApiRequest) -> bool {
     for _ in 0..TRIES {
         let node = client.any_node();
-        match client.call(&node, op.clone(), asked(), nothing).await {
+        match client.call(&node, op.clone(), request(), nothing).await {
             Outcome::Done(_) => return true,
             // An earlier try, whose outcome was unknown, was the one, or another client was faster.
             Outcome::Refused { status: 404 | 409, .. } => return true,

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::Pace;
 use super::cast::Cast;
-use super::client::{Asked, Client, Shared, nothing};
+use super::client::{ApiRequest, Client, Shared, nothing};
 use crate::history::Op;
 
 const CLIENTS: u32 = 3;
@@ -23,7 +23,7 @@ pub fn begin(shared: &Arc<Shared>, cast: &Arc<Cast>, pace: Pace, clients: &mut J
 async fn draw(mut client: Client, between: Duration) {
     while !client.is_stopped() {
         let node = client.any_node();
-        client.call(&node, Op::Draw, Asked::get("/v1/webhook-endpoints"), nothing).await;
+        client.call(&node, Op::Draw, ApiRequest::get("/v1/webhook-endpoints"), nothing).await;
         client.pause(between).await;
     }
 }

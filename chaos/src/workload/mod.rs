@@ -21,7 +21,7 @@ mod channels;
 mod endpoints;
 mod gather;
 mod keys;
-mod leads;
+mod leaders;
 mod limits;
 mod neighbours;
 mod noise;
@@ -94,7 +94,7 @@ impl Workload {
         streams::begin(&shared, &cast, pace, &mut clients);
         strangers::begin(&shared, &cast, &mut clients);
         limits::begin(&shared, &cast, pace, &mut clients);
-        leads::begin(&shared, &cast, &mut clients);
+        leaders::begin(&shared, &cast, &mut clients);
         neighbours::begin(&shared, &cast, &mut clients);
         let acts = Acts::new(shared.clone(), cast.clone(), hooks.url(""));
         Ok(Self { shared, cast, acts, hooks, clients })
@@ -144,7 +144,7 @@ impl Workload {
         while let Some(ended) = self.clients.join_next().await {
             ended.context("a client of the workload panicked")?;
         }
-        leads::look_last(&self.shared, &self.cast).await;
+        leaders::look_last(&self.shared, &self.cast).await;
         rest::settle(&self.shared, &self.cast, patience).await?;
         let evidence = gather::gather(&self.shared, &self.cast).await?;
         // Receivers stay until nothing more is asked, so that nothing fails for want of them.

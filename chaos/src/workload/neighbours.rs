@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::cast::{Cast, Neighbours};
-use super::client::{Asked, Client, Shared, nothing};
+use super::client::{ApiRequest, Client, Shared, nothing};
 use super::sends::taken;
 use super::sizes;
 use super::threads;
@@ -52,7 +52,7 @@ async fn keep_sending(mut client: Client, channel: Channel) {
         }
         let (node, text) = (client.any_node(), format!("quiet {number}"));
         let body = json!({ "type": "text", "to": channel.recipient, "text": text });
-        let asked = Asked::post(format!("/v1/channels/{}/messages", channel.id), body);
+        let asked = ApiRequest::post(format!("/v1/channels/{}/messages", channel.id), body);
         client.call(&node, Op::Send { channel: channel.id.clone(), text }, asked, taken).await;
     }
 }
@@ -65,7 +65,7 @@ async fn keep_uploading(mut client: Client, channel: Channel) {
             return;
         }
         let node = client.any_node();
-        client.call(&node, Op::Upload, Asked::post(&*path, json!({ "file": number })), nothing).await;
+        client.call(&node, Op::Upload, ApiRequest::post(&*path, json!({ "file": number })), nothing).await;
     }
 }
 
@@ -78,7 +78,7 @@ async fn keep_asking_anew(mut client: Client) {
         // No connection is left of the one before.
         client.http = http::client();
         let node = client.any_node();
-        client.call(&node, Op::AskAnew, Asked::get("/v1/account"), nothing).await;
+        client.call(&node, Op::AskAnew, ApiRequest::get("/v1/account"), nothing).await;
     }
 }
 
@@ -119,7 +119,7 @@ pub async fn make_noise(shared: Arc<Shared>, neighbours: Neighbours, ended: Canc
     futures::join!(burst, refilled, written);
 }
 
-async fn send_largest(client: &Client, node: &crate::world::map::Place, largest: Asked) {
+async fn send_largest(client: &Client, node: &crate::world::map::Place, largest: ApiRequest) {
     let op = Op::Sized { what: "the largest contact cards".to_owned(), size: Size::Within };
     client.call(node, op, largest, taken).await;
 }

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::cast::Neighbours;
-use super::client::{Asked, Client, Shared, made, nothing};
+use super::client::{ApiRequest, Client, Shared, made, nothing};
 use super::hooks::{SECRET, hook};
 use super::threads;
 use crate::history::record::{Channel, Manner};
@@ -162,12 +162,12 @@ async fn leave_hanging(mut client: Client, receiver: String, ended: Cancellation
     let (hook, node) = (hook(Manner::Hangs, &format!("loud/{}", client.id)), client.any_node());
     let url = format!("{receiver}{hook}");
     let body = json!({ "url": url, "events": ["message.sent"], "signing_secret": SECRET });
-    let asked = Asked::post("/v1/webhook-endpoints", body);
+    let asked = ApiRequest::post("/v1/webhook-endpoints", body);
     let Outcome::Done(Answer::Made { id }) = client.call(&node, Op::CreateEndpoint { hook }, asked, made).await else {
         return;
     };
     ended.cancelled().await;
-    let (node, asked) = (client.any_node(), Asked::delete(format!("/v1/webhook-endpoints/{id}")));
+    let (node, asked) = (client.any_node(), ApiRequest::delete(format!("/v1/webhook-endpoints/{id}")));
     client.call(&node, Op::DeleteEndpoint { endpoint: id }, asked, nothing).await;
 }
 

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use super::Pace;
 use super::cast::Cast;
-use super::client::{Asked, Client, Shared, nothing};
+use super::client::{ApiRequest, Client, Shared, nothing};
 use crate::history::record::Channel;
 use crate::history::{Answer, Op, Outcome};
 use crate::world::map::Place;
@@ -51,8 +51,8 @@ async fn send_in_order(mut client: Client, cast: Arc<Cast>, channel: Channel, in
 /// One text through one node; what it promises is remembered.
 pub async fn send(client: &Client, cast: &Cast, node: &Place, channel: &Channel, text: String) -> Outcome {
     let body = json!({ "type": "text", "to": channel.recipient, "text": text });
-    let asked = Asked::post(format!("/v1/channels/{}/messages", channel.id), body);
-    let outcome = client.call(node, Op::Send { channel: channel.id.clone(), text }, asked, taken).await;
+    let request = ApiRequest::post(format!("/v1/channels/{}/messages", channel.id), body);
+    let outcome = client.call(node, Op::Send { channel: channel.id.clone(), text }, request, taken).await;
     if let Outcome::Done(Answer::Taken { message, .. }) = &outcome {
         cast.promised.lock().expect("no holder panics").insert(message.clone());
     }

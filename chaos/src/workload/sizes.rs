@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::client::{Asked, Reading, made, nothing};
+use super::client::{ApiRequest, Reading, made, nothing};
 use super::hooks::SECRET;
 use super::sends::taken;
 use crate::history::Size;
@@ -27,7 +27,7 @@ const SLACK: usize = 4 << 10;
 pub struct Case {
     pub what: String,
     pub size: Size,
-    pub asked: Asked,
+    pub request: ApiRequest,
     pub read: Reading,
     /// What it makes is taken away again.
     pub is_endpoint: bool,
@@ -39,13 +39,13 @@ pub fn cases(channel: &Channel, receiver: &str) -> Vec<Case> {
     let itself = format!("/v1/channels/{}", channel.id);
     let to = channel.recipient.as_str();
     let mut cases = Vec::new();
-    let mut add = |what: String, size, asked, read: Reading| {
+    let mut add = |what: String, size, request, read: Reading| {
         let is_endpoint = what.contains("URL") || what.contains("secret");
-        cases.push(Case { what, size, asked, read, is_endpoint });
+        cases.push(Case { what, size, request, read, is_endpoint });
     };
     let text = |text: String| json!({ "type": "text", "to": to, "text": text });
     for (more, size) in [(0, Size::Within), (1, Size::Beyond)] {
-        let send = |body: Value| Asked::post(&*messages, body);
+        let send = |body: Value| ApiRequest::post(&*messages, body);
         let length = TEXT + more;
         // Characters count, and not their bytes.
         add(format!("a text of {length} characters"), size, send(text("ä".repeat(length))), taken);
@@ -53,15 +53,15 @@ pub fn cases(channel: &Channel, receiver: &str) -> Vec<Case> {
         let body = json!({ "type": "text", "to": to, "text": "referred to", "client_ref": "r".repeat(length) });
         add(format!("a client_ref of {length} characters"), size, send(body), taken);
         let length = NAME + more;
-        let asked = Asked::patch(&*itself, json!({ "name": "n".repeat(length) }));
-        add(format!("a channel's name of {length} characters"), size, asked, nothing);
+        let request = ApiRequest::patch(&*itself, json!({ "name": "n".repeat(length) }));
+        add(format!("a channel's name of {length} characters"), size, request, nothing);
         let count = CARDS + more;
         add(format!("{count} contact cards"), size, send(cards(to, count, 1 << 10)), taken);
         let length = METADATA + more;
-        add(format!("metadata of {length} bytes"), size, Asked::patch(&*itself, metadata(length)), nothing);
+        add(format!("metadata of {length} bytes"), size, ApiRequest::patch(&*itself, metadata(length)), nothing);
         let endpoint = |url: String, secret: String| {
             let body = json!({ "url": url, "events": ["order.cancelled"], "signing_secret": secret, "enabled": false });
-            Asked::post("/v1/webhook-endpoints", body)
+            ApiRequest::post("/v1/webhook-endpoints", body)
         };
         let length = URL + more;
         let url = format!("{receiver}/Good/{}", "u".repeat(length - receiver.len() - "/Good/".len()));
@@ -71,26 +71,26 @@ pub fn cases(channel: &Channel, receiver: &str) -> Vec<Case> {
         let length = BODY + more;
         let mut padded = text("padded".to_owned()).to_string();
         padded.push_str(&" ".repeat(length - padded.len()));
-        add(format!("a send whose JSON has {length} bytes"), size, Asked::as_written(&*messages, padded), taken);
+        add(format!("a send whose JSON has {length} bytes"), size, ApiRequest::as_written(&*messages, padded), taken);
     }
     for (bytes, size) in [(CARDS_BYTES - SLACK, Size::Within), (CARDS_BYTES + SLACK, Size::Beyond)] {
         let body = cards(to, CARDS, bytes / CARDS);
-        add(format!("contact cards of {bytes} bytes together"), size, Asked::post(&*messages, body), taken);
+        add(format!("contact cards of {bytes} bytes together"), size, ApiRequest::post(&*messages, body), taken);
     }
     // What is within is no number of a phone, and refused for that.
     for length in [ADDRESS + 1, 1 << 20] {
         let group = "@g.example";
         let to = format!("{}{group}", "1".repeat(length - group.len()));
         let body = json!({ "type": "text", "to": to, "text": "to nobody" });
-        add(format!("an address of {length} bytes"), Size::Beyond, Asked::post(&*messages, body), taken);
+        add(format!("an address of {length} bytes"), Size::Beyond, ApiRequest::post(&*messages, body), taken);
     }
     cases
 }
 
 /// A send that is as large as it may be.
-pub fn largest(channel: &Channel) -> Asked {
+pub fn largest(channel: &Channel) -> ApiRequest {
     let body = cards(&channel.recipient, CARDS, (CARDS_BYTES - SLACK) / CARDS);
-    Asked::post(format!("/v1/channels/{}/messages", channel.id), body)
+    ApiRequest::post(format!("/v1/channels/{}/messages", channel.id), body)
 }
 
 /// A send of so many cards of so many bytes each.
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!((count(Size::Within), count(Size::Beyond)), (9, 11));
         let body = |what: &str| {
             let case = cases.iter().find(|case| case.what == what).unwrap_or_else(|| panic!("{what}"));
-            case.asked.body().to_owned()
+            case.request.body().to_owned()
         };
         assert_eq!(body("a send whose JSON has 262144 bytes").len(), BODY);
         let url: Value = serde_json::from_str(&body("a webhook's URL of 2049 characters")).expect("JSON");

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::cast::Cast;
-use super::client::{Asked, Client, Reading, Shared, ids_in, nothing};
+use super::client::{ApiRequest, Client, Reading, Shared, ids_in, nothing};
 use crate::history::{Answer, Op, Outcome};
 use crate::world::map::Place;
 
@@ -49,43 +49,43 @@ async fn trespass(mut client: Client, cast: Arc<Cast>) {
 
 /// The ways of trying that have an answer with an end: by paths, queries and bodies that name what is another's, which is
 /// missing, and by filters that do, which nothing passes.
-fn ways(channel: &str, endpoint: &str, key: &str) -> Vec<(Asked, Reading)> {
+fn ways(channel: &str, endpoint: &str, key: &str) -> Vec<(ApiRequest, Reading)> {
     let at = |rest: &str| format!("/v1/channels/{channel}{rest}");
     let hook = |rest: &str| format!("/v1/webhook-endpoints/{endpoint}{rest}");
     let key = || format!("/v1/api-keys/{key}");
     let text = json!({ "type": "text", "to": "490000000001", "text": "not mine" });
     let heard = json!({ "url": "https://example.com/", "events": ["message.sent"], "channel_id": channel });
     let missing = [
-        Asked::get(at("")),
-        Asked::patch(at(""), json!({ "name": "Mine" })),
-        Asked::delete(at("")),
-        Asked::get(at("/messages")),
-        Asked::get(hook("")),
-        Asked::patch(hook(""), json!({ "enabled": false })),
-        Asked::delete(hook("")),
-        Asked::post(at("/messages"), text),
-        Asked::get(at("/qr")),
-        Asked::get(at("/status-history")),
-        Asked::get(at("/settings")),
-        Asked::patch(at("/settings"), json!({ "reject_calls": true })),
-        Asked::get(at("/media")),
-        Asked::get(at("/chats")),
-        Asked::post(at("/disable"), json!({})),
-        Asked::post(at("/logout"), json!({})),
-        Asked::get(format!("/v1/messages?channel_id={channel}")),
-        Asked::get(format!("/v1/limits?channel_id={channel}")),
-        Asked::get(hook("/deliveries")),
-        Asked::get(hook("/stats")),
-        Asked::get(hook("/signing-secret")),
-        Asked::post("/v1/webhook-endpoints", heard),
-        Asked::get(key()),
-        Asked::patch(key(), json!({ "name": "Mine" })),
-        Asked::delete(key()),
-        Asked::post("/v1/api-keys", json!({ "name": "Mine", "channel_id": channel })),
+        ApiRequest::get(at("")),
+        ApiRequest::patch(at(""), json!({ "name": "Mine" })),
+        ApiRequest::delete(at("")),
+        ApiRequest::get(at("/messages")),
+        ApiRequest::get(hook("")),
+        ApiRequest::patch(hook(""), json!({ "enabled": false })),
+        ApiRequest::delete(hook("")),
+        ApiRequest::post(at("/messages"), text),
+        ApiRequest::get(at("/qr")),
+        ApiRequest::get(at("/status-history")),
+        ApiRequest::get(at("/settings")),
+        ApiRequest::patch(at("/settings"), json!({ "reject_calls": true })),
+        ApiRequest::get(at("/media")),
+        ApiRequest::get(at("/chats")),
+        ApiRequest::post(at("/disable"), json!({})),
+        ApiRequest::post(at("/logout"), json!({})),
+        ApiRequest::get(format!("/v1/messages?channel_id={channel}")),
+        ApiRequest::get(format!("/v1/limits?channel_id={channel}")),
+        ApiRequest::get(hook("/deliveries")),
+        ApiRequest::get(hook("/stats")),
+        ApiRequest::get(hook("/signing-secret")),
+        ApiRequest::post("/v1/webhook-endpoints", heard),
+        ApiRequest::get(key()),
+        ApiRequest::patch(key(), json!({ "name": "Mine" })),
+        ApiRequest::delete(key()),
+        ApiRequest::post("/v1/api-keys", json!({ "name": "Mine", "channel_id": channel })),
     ];
     let narrowed = [
-        Asked::get(format!("/v1/webhook-deliveries?channel_id={channel}")),
-        Asked::get(format!("/v1/webhook-deliveries?endpoint_id={endpoint}")),
+        ApiRequest::get(format!("/v1/webhook-deliveries?channel_id={channel}")),
+        ApiRequest::get(format!("/v1/webhook-deliveries?endpoint_id={endpoint}")),
     ];
     let missing = missing.into_iter().map(|asked| (asked, nothing as Reading));
     missing.chain(narrowed.into_iter().map(|asked| (asked, listed as Reading))).collect()
@@ -114,14 +114,14 @@ async fn listen(client: &Client, node: &Place, channel: &str) {
 async fn look(mut client: Client) {
     while !client.is_stopped() {
         let node = client.any_node();
-        client.call(&node, Op::ListChannels, Asked::get("/v1/channels"), |body| ids_in(body, "id")).await;
+        client.call(&node, Op::ListChannels, ApiRequest::get("/v1/channels"), |body| ids_in(body, "id")).await;
         client.pause(BETWEEN).await;
         let node = client.any_node();
-        let asked = Asked::get("/v1/messages?limit=50&deliveries=none");
+        let asked = ApiRequest::get("/v1/messages?limit=50&deliveries=none");
         client.call(&node, Op::ListMessages, asked, |body| ids_in(body, "channel_id")).await;
         client.pause(BETWEEN).await;
         let node = client.any_node();
-        let asked = Asked::get("/v1/webhook-endpoints");
+        let asked = ApiRequest::get("/v1/webhook-endpoints");
         client.call(&node, Op::ListEndpoints, asked, |body| ids_in(body, "id")).await;
         client.pause(BETWEEN).await;
     }

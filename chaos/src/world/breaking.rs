@@ -17,7 +17,7 @@ use super::relay::{Hold, Holds};
 use super::wires::{Cut, CutId, End};
 use crate::disk::{Faults, Loss};
 
-/// For a node that is told to stop to hand over all that it leads.
+/// For a node that is told to stop to transfer all that it leads.
 const STOP: Duration = Duration::from_secs(60);
 
 impl World {

@@ -23,7 +23,7 @@ use super::asking::{ask, get, until};
 use super::map::{Map, Place};
 use super::node::{Home, Node, has_faketime, has_steady_clocks, spawn};
 use super::relay::Relay;
-use super::undertaker::{Undertaker, folder, name, sweep};
+use super::undertaker::{Undertaker, folder, name, remove_leftovers};
 use super::wires::{NEEDED, Wires};
 use super::{Options, World};
 
@@ -70,7 +70,7 @@ impl World {
 
     /// The simulator and the network; no node yet.
     fn prepare(name: &str, options: Options) -> anyhow::Result<Self> {
-        sweep().context(NEEDED)?;
+        remove_leftovers().context(NEEDED)?;
         if options.clocks {
             has_faketime()?;
         }

@@ -68,7 +68,7 @@ fn command(name: &str, keep: bool) -> Command {
 ///
 /// # Errors
 /// When the system does not say what is there.
-pub fn sweep() -> anyhow::Result<()> {
+pub fn remove_leftovers() -> anyhow::Result<()> {
     let named = said("ip", &["netns", "list"])? + &said("ip", &["-brief", "link", "show", "type", "bridge"])?;
     let mut names: BTreeSet<String> = named.lines().filter_map(world_of).collect();
     for entry in std::fs::read_dir(std::env::temp_dir())?.flatten() {

@@ -210,7 +210,7 @@ async fn a_replica_without_room_ends_nothing_and_catches_up_when_room_is_made() 
     disk.set(Faults::default());
     scene.says_of_its_disk(VICTIM, "ok").await;
     let report = load.end().await;
-    // Until its lead has moved, an owner that cannot write any more refuses, and says so.
+    // Until its leadership has moved, an owner that cannot write any more refuses, and says so.
     let failures: Vec<_> = report.failures.iter().filter(|failure| !failure.contains("storage_full")).collect();
     assert!(failures.is_empty(), "of {} sends: {failures:?}", report.taken.len());
     assert!(report.failures.len() < report.taken.len() / 10, "{} were refused", report.failures.len());

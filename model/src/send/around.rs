@@ -28,14 +28,14 @@ pub struct SendAround {
     pub quoted: Option<MessageKey>,
     pub mentions: Vec<Address>,
     pub mentions_all: bool,
-    pub preview: AskedPreview,
+    pub preview: PreviewMode,
     /// Seconds.
     pub ephemeral_expiration: Option<u32>,
 }
 
 /// Whether a text shows what its first link leads to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub enum AskedPreview {
+pub enum PreviewMode {
     /// As the channel's settings say.
     #[default]
     Usual,
@@ -87,7 +87,7 @@ fn read_mentions(fields: &Fields<'_>, to: Option<AddressKind>, suffixes: &Suffix
 }
 
 /// The preview of the first link in the text. Nothing is fetched for it: it shows what the caller gives, and the link.
-fn read_preview(fields: &Fields<'_>) -> AskedPreview {
+fn read_preview(fields: &Fields<'_>) -> PreviewMode {
     fields.tell(PREVIEW, || {
         let text = |longest: usize| json!({ "type": "string", "maxLength": longest });
         let shown = json!({
@@ -106,13 +106,13 @@ fn read_preview(fields: &Fields<'_>) -> AskedPreview {
         json!({ "dependentSchemas": { PREVIEW: { "anyOf": [any, linked] } } })
     });
     let preview = match fields.get(PREVIEW) {
-        None => return AskedPreview::Usual,
-        Some(wanted) => asked_preview(fields, wanted),
+        None => return PreviewMode::Usual,
+        Some(wanted) => read_own_preview(fields, wanted),
     };
-    preview.map_or(AskedPreview::Off, AskedPreview::Shown)
+    preview.map_or(PreviewMode::Off, PreviewMode::Shown)
 }
 
-fn asked_preview(fields: &Fields<'_>, wanted: &Value) -> Option<LinkPreview> {
+fn read_own_preview(fields: &Fields<'_>, wanted: &Value) -> Option<LinkPreview> {
     let text = fields.get("text").and_then(Value::as_str).unwrap_or_default();
     match wanted {
         Value::Bool(false) => None,

@@ -13,7 +13,7 @@ mod schema;
 mod story;
 mod target;
 
-pub use self::around::{AskedPreview, SendAround, bare_preview};
+pub use self::around::{PreviewMode, SendAround, bare_preview};
 pub use self::content::{MOST_CONTACT_BYTES, MOST_CONTACTS};
 pub use self::media::MediaSend;
 pub use self::schema::schema;

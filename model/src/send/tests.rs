@@ -358,9 +358,9 @@ fn what_stands_around_a_send_is_read() {
     ];
     for (asked, expected) in previews {
         let preview = match group(json!({ "link_preview": asked })).preview {
-            AskedPreview::Shown(preview) => Some(preview),
-            AskedPreview::Off => None,
-            AskedPreview::Usual => panic!("{asked} is an answer"),
+            PreviewMode::Shown(preview) => Some(preview),
+            PreviewMode::Off => None,
+            PreviewMode::Usual => panic!("{asked} is an answer"),
         };
         let url = preview.as_ref().map(|preview| preview.url.as_str());
         assert_eq!(url, expected.map(|_| "https://example.com/a"));

@@ -172,7 +172,7 @@ impl Connection {
     }
 
     /// Takes a session off the roster; false when it was off already.
-    pub fn forget(&self, session: &SimulatedSession) -> bool {
+    pub fn remove(&self, session: &SimulatedSession) -> bool {
         let mut roster = self.roster.lock();
         let key = session.fence.key();
         if let Some((_, numbers)) = roster.fences.get_mut(&key) {

@@ -230,7 +230,7 @@ impl Queues {
         silenced
     }
 
-    /// Forgets what was written, and counts the places that this frees.
+    /// Removes what was written, and counts the places that this frees.
     fn advance(&mut self, mut taken: usize, freed: &mut Freed) {
         while let Some(piece) = self.queue.front_mut() {
             let left = piece.bytes.len() - piece.written;

@@ -208,7 +208,7 @@ impl SimulatedSession {
     /// Takes the session off the connection, and says so in the connection's own name: what a closed socket tells. The end
     /// of a session whose login was not answered is one that the network confirms.
     fn hang_up(&self) {
-        if !self.connection.forget(self) {
+        if !self.connection.remove(self) {
             return;
         }
         if self.state.lock().phase == Phase::LoggingIn {
@@ -226,7 +226,7 @@ impl SimulatedSession {
             self.note_last(last);
         }
         self.silenced.store(true, Ordering::Release);
-        self.connection.forget(self);
+        self.connection.remove(self);
         self.connection.transfers.end_session(self.number);
         let mut state = self.state.lock();
         state.phase = Phase::Ended;

@@ -27,7 +27,7 @@ pub const MEDIA_QUEUE: usize = 256;
 /// How many transfers of a node run at a time.
 const MOST_TRANSFERS: usize = 256;
 
-/// After this silence of the node a transfer is forgotten.
+/// After this silence of the node a transfer is dropped.
 const SILENCE: Duration = Duration::from_secs(120);
 
 /// The network's code for bytes that are not what was said of them.
@@ -107,7 +107,7 @@ impl Transfers {
         if said { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
     }
 
-    /// Whether there is room for one more, once those that are over are forgotten.
+    /// Whether there is room for one more, once those that are over are dropped.
     fn has_room(&mut self) -> bool {
         self.running.retain(|_, running| match running {
             Running::Upload(upload) => upload.heard.elapsed() < SILENCE,

@@ -67,15 +67,15 @@ pub async fn sign_in_link(folder: &Folder, cluster: &Description, page: &str) ->
             member
         }
     };
-    let door = Caller::new(&first.api, None)?;
+    let anonymous = Caller::new(&first.api, None)?;
     let body = json!({ "email": member.email, "password": member.password });
-    let tokens = match door.call(Method::POST, "/v1/auth/login", Some(&body)).await? {
+    let tokens = match anonymous.call(Method::POST, "/v1/auth/login", Some(&body)).await? {
         (StatusCode::UNAUTHORIZED, _) => {
             let operator = Caller::trusting(&first.ops, Some(&cluster.operator_token), &cluster.operators_trust())?;
             let users = format!("/v1/admin/customers/{}/users", cluster.customer_id);
             let user = json!({ "email": member.email, "password": member.password, "role": "owner" });
             operator.post(&users, &user).await.context("making the demo's member")?;
-            door.post("/v1/auth/login", &body).await?
+            anonymous.post("/v1/auth/login", &body).await?
         }
         (StatusCode::OK, tokens) => tokens,
         (status, answer) => anyhow::bail!("POST /v1/auth/login answered {status}: {answer}"),

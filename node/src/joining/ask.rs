@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What is kept over attempts, so that a lost answer does not use the token up.
 #[derive(Serialize, Deserialize)]
-struct Asking {
+struct JoinAttempt {
     storage_id: Uuid,
 }
 
@@ -41,16 +41,16 @@ pub async fn run(args: &JoinArgs) -> anyhow::Result<()> {
     validate::own(&own, args.node.api_listen, args.node.ops_listen, &init::peer(&args.node))?;
     let place = Place::choose(&args.node.dir)?;
     place.make()?;
-    let asking = match read_json::<Asking>(&place.asking_file())? {
-        Some(asking) => asking,
+    let attempt = match read_json::<JoinAttempt>(&place.asking_file())? {
+        Some(attempt) => attempt,
         None => {
-            let asking = Asking { storage_id: Uuid::new_v4() };
-            write_json(&place.asking_file(), &asking)?;
-            asking
+            let attempt = JoinAttempt { storage_id: Uuid::new_v4() };
+            write_json(&place.asking_file(), &attempt)?;
+            attempt
         }
     };
-    let folder = ReservedFolder::reserve(&own.data_dir, asking.storage_id)?;
-    let welcome = ask(args, &token, asking.storage_id).await?;
+    let folder = ReservedFolder::reserve(&own.data_dir, attempt.storage_id)?;
+    let welcome = ask(args, &token, attempt.storage_id).await?;
     let (id, nodes) = (welcome.id, welcome.nodes.len());
     settle(welcome, &args.node, folder, &place).with_context(|| {
         format!(

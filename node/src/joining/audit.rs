@@ -48,7 +48,7 @@ impl Written {
     }
 
     /// Notes that one could not be written: the next of its kind is to be.
-    pub fn forget(&self, entry: &AuditEntry) {
+    pub fn remove(&self, entry: &AuditEntry) {
         let mut written = self.0.lock();
         if written.refusals.remove(&entry.id) && is_unknown(entry) {
             written.unknown -= 1;
@@ -62,7 +62,7 @@ fn is_unknown(entry: &AuditEntry) -> bool {
 
 /// Somebody with a token, and the machine that it is to let in.
 #[derive(Clone, Copy, Debug)]
-pub struct Asker<'a> {
+pub struct JoiningNode<'a> {
     /// Where the question came from.
     pub from: IpAddr,
     /// `host:port` that the new node is to be reached at.
@@ -70,7 +70,7 @@ pub struct Asker<'a> {
     pub storage_id: Uuid,
 }
 
-impl Asker<'_> {
+impl JoiningNode<'_> {
     /// That it was given a certificate and keys; each time, when it asks again.
     pub fn joined(&self, at: Timestamp) -> AuditEntry {
         let details = BTreeMap::from([("storage_id".to_owned(), self.storage_id.to_string())]);
@@ -115,8 +115,9 @@ mod tests {
 
     #[test]
     fn refused_tokens_fold_by_minute_address_and_reason_and_other_refusals_leave_no_entry() {
-        let asker = |from: &str| Asker { from: from.parse().unwrap(), peer: "b:8082", storage_id: Uuid::from_u128(1) };
-        let refused = |from, rejection, at| asker(from).refused(&rejection, Timestamp(at)).unwrap();
+        let joining =
+            |from: &str| JoiningNode { from: from.parse().unwrap(), peer: "b:8082", storage_id: Uuid::from_u128(1) };
+        let refused = |from, rejection, at| joining(from).refused(&rejection, Timestamp(at)).unwrap();
         let first = refused("10.0.0.1", Rejection::TokenUsed, 60_000);
         assert_eq!((first.action.as_str(), first.success), ("auth.failed", false));
         assert_eq!(first.details["code"], "join_token_used");
@@ -131,8 +132,8 @@ mod tests {
         let of_ipv6 = |from| refused(from, Rejection::TokenUsed, 60_000).id;
         assert_eq!(of_ipv6("2001:db8::1"), of_ipv6("2001:db8::ffff:2"), "one network");
         assert_ne!(of_ipv6("2001:db8::1"), of_ipv6("2001:db8:0:1::1"));
-        assert!(asker("10.0.0.1").refused(&Rejection::NodeLimit { limit: 9 }, Timestamp(0)).is_none());
-        let joined = asker("10.0.0.1").joined(Timestamp(1));
+        assert!(joining("10.0.0.1").refused(&Rejection::NodeLimit { limit: 9 }, Timestamp(0)).is_none());
+        let joined = joining("10.0.0.1").joined(Timestamp(1));
         assert_eq!((joined.action.as_str(), joined.ip.as_deref()), ("node.joined", Some("10.0.0.1")));
     }
 
@@ -141,8 +142,8 @@ mod tests {
         let written = Written::default();
         let refused = |address: u32, rejection, at| {
             let from = std::net::Ipv4Addr::from_bits(address).into();
-            let asker = Asker { from, peer: "b:8082", storage_id: Uuid::from_u128(1) };
-            asker.refused(&rejection, Timestamp(at)).unwrap()
+            let joining = JoiningNode { from, peer: "b:8082", storage_id: Uuid::from_u128(1) };
+            joining.refused(&rejection, Timestamp(at)).unwrap()
         };
         let is_news = |address, at| written.is_news(&refused(address, Rejection::TokenUnknown, at));
         assert!(is_news(1, 0) && !is_news(1, 59_999) && is_news(1, 60_000));
@@ -152,7 +153,7 @@ mod tests {
         assert!(is_news_of_used(9_999), "its token was made");
         assert_eq!((10_000..20_000).filter(|address| is_news_of_used(*address)).count(), MOST - 1);
         let lost = refused(1, Rejection::TokenUnknown, 60_000);
-        written.forget(&lost);
+        written.remove(&lost);
         assert!(written.is_news(&lost) && !is_news(9_998, 60_000));
         assert!(is_news(9_999, HOUR_MILLIS));
     }

@@ -24,14 +24,14 @@ use shard::cluster::Cluster;
 use shard::secrets::Secrets;
 use tokio_util::sync::CancellationToken;
 
-use super::audit::{Asker, Written};
+use super::audit::{JoiningNode, Written};
 use super::place::MasterKeys;
 use super::words::{Answer, Question, VERSION, Welcome};
 use crate::cli::joining::NodeArgs;
 use crate::config::{Config, HostPort, Peer, Secret, files};
 use crate::pki::{Authority, Pair};
 
-/// How long the directory may take; less than the asker waits.
+/// How long the directory may take; less than the joining node waits.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Between two tries to hand the authority over to the cluster.
@@ -104,20 +104,20 @@ impl JoinService {
             (token.used_by == Some(question.storage_id)).then(|| state.may_ask_again(token, now).map(drop))
         });
         let address = peer.to_string();
-        let asker = Asker { from, peer: &address, storage_id: question.storage_id };
+        let joining = JoiningNode { from, peer: &address, storage_id: question.storage_id };
         let joined = match repeated {
             _ if is_unknown => Err(UpdateError::Rejected(Rejection::TokenUnknown)),
             Some(Err(rejection)) => Err(UpdateError::Rejected(rejection)),
-            _ => directory.update(join, vec![asker.joined(now)], deadline).await,
+            _ => directory.update(join, vec![joining.joined(now)], deadline).await,
         };
         let id = match joined {
             Ok(Reply::Node(node)) => node.id,
             Ok(_) => return Err("the directory answered with another kind of record".to_owned()),
             Err(UpdateError::Rejected(rejection)) => {
-                if let Some(entry) = asker.refused(&rejection, now).filter(|entry| self.written.is_news(entry))
+                if let Some(entry) = joining.refused(&rejection, now).filter(|entry| self.written.is_news(entry))
                     && let Err(error) = directory.update(Command::Audit, vec![entry.clone()], deadline).await
                 {
-                    self.written.forget(&entry);
+                    self.written.remove(&entry);
                     tracing::warn!(%error, %from, %rejection, "a refused token could not be written to the audit log");
                 }
                 return Err(rejection.to_string());

@@ -23,8 +23,8 @@ const PATH: &str = "/v1/admin/layout";
 /// Between two looks at how far the moves are.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// How long a lead may take to go over once the placement wants it elsewhere.
-const LEAD_PATIENCE: Duration = Duration::from_secs(60);
+/// How long the leadership of a shard may take to go over once the placement wants it elsewhere.
+const LEADERSHIP_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The state of a change that is not over.
 const RUNS: &str = "running";
@@ -63,7 +63,7 @@ pub async fn shard(command: ShardCommand) -> anyhow::Result<Verdict> {
     if !wait {
         return Ok(Verdict::Well);
     }
-    // That the placement says so is not enough: its lead goes over after that.
+    // That the placement says so is not enough: its leadership goes over after that.
     let placed = follow(&operator, if args.json { Tells::Nothing } else { Tells::Progress }).await?;
     if placed == Verdict::Well {
         led_from(&operator, shard, to).await?;
@@ -79,7 +79,7 @@ pub async fn shard(command: ShardCommand) -> anyhow::Result<Verdict> {
 
 /// Waits until a shard is led from a node.
 async fn led_from(operator: &Operator, shard: ShardId, node: NodeId) -> anyhow::Result<()> {
-    let deadline = Instant::now() + LEAD_PATIENCE;
+    let deadline = Instant::now() + LEADERSHIP_PATIENCE;
     loop {
         let leader = leaders(operator).await?.get(&shard).copied().flatten();
         if leader == Some(node) {
@@ -87,7 +87,9 @@ async fn led_from(operator: &Operator, shard: ShardId, node: NodeId) -> anyhow::
         }
         if Instant::now() > deadline {
             let leads = leader.map_or_else(|| "nobody leads".to_owned(), |leader| format!("node {leader} still leads"));
-            bail!("{leads} shard {shard}, {LEAD_PATIENCE:?} after it was given to node {node}: see gateway shards");
+            bail!(
+                "{leads} shard {shard}, {LEADERSHIP_PATIENCE:?} after it was given to node {node}: see gateway shards"
+            );
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }

@@ -24,7 +24,7 @@ use crate::console::say;
 /// Between two looks at how far it is.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// How long a drain may take: a hand-over of each shard, one after the other.
+/// How long a drain may take: a transfer of the leadership of each shard, one after the other.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(300);
 
 /// How long one replica of a node that leaves may take to get elsewhere: it may be large, and moves slowly.
@@ -119,7 +119,7 @@ async fn until_it_owns_nothing(operator: &Operator, args: &NodeRef) -> anyhow::R
     }
 }
 
-/// One line: a bar, and how many shards are not handed over yet.
+/// One line: a bar, and of how many shards the leadership is not transferred yet.
 fn drain_in_words(node: NodeId, left: usize, whole: usize) -> String {
     format!("{} node {node} owns {left} of {whole} shards", bar(whole.saturating_sub(left), whole))
 }

@@ -6,7 +6,7 @@
 //!                  a key is made    the former signs, and is trusted       the new one signs, both are trusted
 //! ```
 //!
-//! The key of the former is forgotten when the new one takes over.
+//! The key of the former is dropped when the new one takes over.
 
 use model::id::NodeId;
 use model::time::Timestamp;

@@ -117,14 +117,16 @@ pub enum Command {
     /// Somebody watches the event stream of a customer: until then, owners keep its events for it. The later time wins.
     Streamed { customer: CustomerId, until: Timestamp },
 
-    /// Forgets keys that were revoked or expired, and channels that were deleted, before a time: those of these that were. A bounded
-    /// number at a time.
-    ForgetEnded { keys: Vec<KeyId>, channels: Vec<ChannelId>, before: Timestamp },
+    /// Removes keys that were revoked or expired, and channels that were deleted, before a time: those of these that
+    /// were. A bounded number at a time.
+    #[serde(rename = "ForgetEnded")]
+    ExpireEnded { keys: Vec<KeyId>, channels: Vec<ChannelId>, before: Timestamp },
 
     /// Audit entries alone, such as failed authentications.
     Audit,
-    /// Forgets a bounded number of audit entries and of ended sessions from before these times.
-    Trim { audit: Timestamp, sessions: Timestamp, most: usize },
+    /// Removes a bounded number of audit entries and of ended sessions from before these times.
+    #[serde(rename = "Trim")]
+    Expire { audit: Timestamp, sessions: Timestamp, most: usize },
 }
 
 impl Command {
@@ -148,7 +150,7 @@ impl Command {
             // Release 0.1.0 knows the first ones; this one is proposed once every node has said that it understands it.
             Self::RaiseFormat { .. } => Format::FIRST,
             Self::Secrets(command) => command.format(),
-            Self::ForgetEnded { .. } | Self::EndPart { .. } | Self::Authority(_) => Format::THIRD,
+            Self::ExpireEnded { .. } | Self::EndPart { .. } | Self::Authority(_) => Format::THIRD,
             Self::Members(MemberCommand::LeaveBehind { .. }) | Self::Users(UserCommand::KeepOwner(_)) => Format::THIRD,
             Self::CreateCustomer { customer, .. } if !customer.limits.storage.is_default() => Format::THIRD,
             Self::UpdateCustomer { change: CustomerChange { limits: Change::To(limits), .. }, .. }
@@ -211,8 +213,9 @@ pub enum Reply {
     Session(SessionRecord),
     /// The ticket as it is now.
     Ticket(Box<TicketRecord>),
-    /// Whether there is more to forget.
-    Trimmed { more: bool },
+    /// Whether there is more to remove.
+    #[serde(rename = "Trimmed")]
+    Removed { more: bool },
 }
 
 /// Why a command changed nothing.

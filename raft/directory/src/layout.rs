@@ -52,7 +52,7 @@ impl MoveRecord {
         }
     }
 
-    /// Whether replicas change, and not the lead alone.
+    /// Whether replicas change, and not the leadership alone.
     pub fn changes_replicas(&self) -> bool {
         !same_nodes(&self.from, &self.to)
     }

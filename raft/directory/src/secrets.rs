@@ -119,7 +119,7 @@ pub enum SecretsCommand {
     End,
     /// Session tokens are signed by this key from now on, sealed with the deployment's data key.
     RotateSessionKey { sealed: Vec<u8> },
-    /// Forgets the one before, when none of its tokens can be good any more.
+    /// Drops the one before, when none of its tokens can be good any more.
     DropSessionKey,
     /// Begins a rotation of the customers' data keys.
     RotateDataKeys,

@@ -420,12 +420,12 @@ impl DirectoryState {
                 update.done(Change::Streamed(customer), Reply::Done)
             }
 
-            Command::ForgetEnded { keys, channels, before } => {
-                self.forget_ended(&keys, &channels, before, update);
+            Command::ExpireEnded { keys, channels, before } => {
+                self.expire_ended(&keys, &channels, before, update);
                 Ok(Reply::Done)
             }
             Command::Audit => Ok(Reply::Done),
-            Command::Trim { audit, sessions, most } => Ok(self.trim(audit, sessions, most, update)),
+            Command::Expire { audit, sessions, most } => Ok(self.expire(audit, sessions, most, update)),
         }
     }
 
@@ -507,7 +507,7 @@ impl DirectoryState {
     fn index_customer(&mut self, customer: CustomerRecord) {
         *self.data_keys_under.entry(customer.data_key.master).or_default() += 1;
         if let Some(former) = self.customers.insert(customer.id, Arc::new(customer)) {
-            self.forget_data_key(&former);
+            self.uncount_data_key(&former);
         }
     }
 

@@ -216,7 +216,7 @@ impl Directory {
             loop {
                 let budget = deadline.saturating_duration_since(Instant::now());
                 let answer = match self.group.leader() {
-                    Some(leader) if leader == self.node => self.lead_update(proposal.clone(), deadline).await,
+                    Some(leader) if leader == self.node => self.update_as_leader(proposal.clone(), deadline).await,
                     Some(leader) => {
                         let request = Request::Update { proposal: proposal.clone(), budget };
                         self.ask(leader, Class::Call, &request, deadline).await.unwrap_or(Answer::Unknown)
@@ -274,7 +274,7 @@ impl Directory {
     }
 
     /// At the leader: commits, then waits for the other nodes.
-    async fn lead_update(&self, proposal: Bytes, deadline: Instant) -> Answer {
+    async fn update_as_leader(&self, proposal: Bytes, deadline: Instant) -> Answer {
         self.others_as_leader();
         // What cannot be read must not get into the log: it would stop every node of this release.
         if let Err(foreign) = Proposal::read(&proposal) {
@@ -340,7 +340,7 @@ impl Directory {
 
     async fn answer(&self, from: NodeId, request: Request) -> Answer {
         match request {
-            Request::Update { proposal, budget } => self.lead_update(proposal, Instant::now() + budget).await,
+            Request::Update { proposal, budget } => self.update_as_leader(proposal, Instant::now() + budget).await,
             // A removed node's copy has to grow too old: from then on no update waits for that node.
             Request::Confirm { .. } if self.is_removed(from) => Answer::NotLeader,
             Request::Confirm { budget } => {

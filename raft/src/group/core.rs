@@ -38,7 +38,8 @@ use crate::types::{Entry, GatewayTypes, LogId, TypeConfig, Vote};
 pub(crate) type Raft = openraft::Raft<TypeConfig, Applier>;
 type Metrics = WatchReceiverOf<TypeConfig, openraft::RaftMetrics<TypeConfig>>;
 
-/// Before a read asks a leader again that does not confirm itself, unless the lead moves; longer each time, as all that read ask.
+/// Before a read asks a leader again that does not confirm itself, unless the leadership moves; longer each time, as
+/// all that read ask.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(160);
 

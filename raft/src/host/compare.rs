@@ -19,7 +19,7 @@ use crate::codec;
 use crate::group::Core;
 use crate::machine::GroupId;
 use crate::network::{addressed, answered, service};
-use crate::pace::Pace;
+use crate::rate_limiter::RateLimiter;
 use crate::state::disk::Fnv;
 use crate::state::snapshot::Source;
 use crate::supervise;
@@ -63,13 +63,13 @@ pub(crate) enum Compared {
 
 /// What a node has found, and how fast it may look.
 pub(crate) struct Comparisons {
-    pace: Pace,
+    rate_limiter: RateLimiter,
     differing: Mutex<BTreeMap<GroupId, BTreeSet<NodeId>>>,
 }
 
 impl Comparisons {
     pub(super) fn new() -> Self {
-        Self { pace: Pace::new(BYTES_PER_SECOND), differing: Mutex::default() }
+        Self { rate_limiter: RateLimiter::new(BYTES_PER_SECOND), differing: Mutex::default() }
     }
 
     /// The members of a group that this node leads whose state differed when it was last compared.
@@ -189,7 +189,7 @@ pub(super) async fn hash_at(core: &Core, wanted: u64, comparisons: &Comparisons)
     let mut hash = Fnv::default();
     while let Some(chunk) = chunks.recv().await {
         let chunk = chunk?;
-        tokio::time::sleep_until(comparisons.pace.turn(chunk.len(), Instant::now()).into()).await;
+        tokio::time::sleep_until(comparisons.rate_limiter.reserve(chunk.len(), Instant::now()).into()).await;
         // A group that is closed is not to be held open by this.
         core.running().ok_or_else(stopped)?;
         let hashing = core.runtime().spawn_blocking(move || {

@@ -121,7 +121,7 @@ impl Life {
             votes_from,
             reads: self.core.reading.clone(),
             contacts: self.core.contacts.clone(),
-            pace: self.shared.pace.clone(),
+            rate_limiter: self.shared.rate_limiter.clone(),
             copies: self.core.copies.clone(),
         };
         let store = LogStore { log: log.clone(), writer: self.shared.writer.clone() };

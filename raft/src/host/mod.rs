@@ -2,8 +2,8 @@
 
 mod beat;
 mod compare;
-pub mod facts;
 mod life;
+pub mod report;
 mod services;
 mod stores;
 #[cfg(test)]
@@ -39,7 +39,7 @@ pub use crate::log::limits::LogLimits;
 use crate::log::writer::{Write, Writer};
 use crate::machine::{DIRECTORY_GROUP, GroupId, Machine};
 use crate::network::service;
-use crate::pace::Pace;
+use crate::rate_limiter::RateLimiter;
 use crate::room::{Marks, Room};
 use crate::state::disk::StateDisk;
 use crate::supervise;
@@ -102,7 +102,7 @@ struct Shared {
     fatal: Fatal,
     dead: Mutex<BTreeSet<GroupId>>,
     stalled: Mutex<BTreeSet<GroupId>>,
-    pace: Arc<Pace>,
+    rate_limiter: Arc<RateLimiter>,
     comparisons: Comparisons,
     room: Arc<Room>,
 }
@@ -216,7 +216,7 @@ impl Host {
             fatal,
             dead: Mutex::default(),
             stalled: Mutex::default(),
-            pace: Arc::new(Pace::new(host.snapshot_bytes_per_second)),
+            rate_limiter: Arc::new(RateLimiter::new(host.snapshot_bytes_per_second)),
             comparisons: Comparisons::new(),
             room,
         });

@@ -88,7 +88,7 @@ impl<S> Arrivals<S> {
         }
     }
 
-    fn forget(&mut self, group: GroupId, transfer: u64) {
+    fn remove(&mut self, group: GroupId, transfer: u64) {
         if self.of.get(&group).is_some_and(|incoming| incoming.transfer == transfer) {
             self.of.remove(&group);
         }
@@ -305,7 +305,7 @@ impl Services {
         }
         let sink = Sink::start(&core.state, core.id);
         let transfer = self.incoming.lock().begin(core.id, from, sink);
-        core.runtime().spawn(forget_when_silent(Arc::downgrade(&self), core.id, transfer));
+        core.runtime().spawn(remove_when_silent(Arc::downgrade(&self), core.id, transfer));
         Ok(accepted(&[]))
     }
 
@@ -319,7 +319,7 @@ impl Services {
         let (transfer, sink) = self.take(from, group, number)?;
         if let Err(error) = sink.push(body).await {
             tracing::warn!(group, %error, "cannot write a snapshot");
-            self.incoming.lock().forget(group, transfer);
+            self.incoming.lock().remove(group, transfer);
             return Err(status::BAD);
         }
         self.incoming.lock().go_on(group, transfer, sink);
@@ -330,7 +330,7 @@ impl Services {
         let group = core.id;
         let (number, vote, meta): (u64, Vote, SnapshotMeta) = decoded(body)?;
         let (transfer, sink) = self.take(from, group, number)?;
-        self.incoming.lock().forget(group, transfer);
+        self.incoming.lock().remove(group, transfer);
         let running = core.running().ok_or(status::NO_GROUP)?;
         if !core.judge_leader(&running, &vote, meta.last_log_id, &[]) {
             return Err(status::NO_GROUP);
@@ -346,7 +346,7 @@ impl Services {
 }
 
 /// Looks after a transfer until it has ended.
-async fn forget_when_silent(services: Weak<Services>, group: GroupId, transfer: u64) {
+async fn remove_when_silent(services: Weak<Services>, group: GroupId, transfer: u64) {
     let mut had = 0;
     loop {
         tokio::time::sleep(SILENCE).await;
@@ -386,7 +386,7 @@ mod tests {
         arrivals.go_on(3, old, sink);
         assert_eq!(arrivals.take(3, 1, 1), None, "its files hold the other's first part");
         arrivals.go_on(3, new, fresh);
-        arrivals.forget(3, old);
+        arrivals.remove(3, old);
         assert_eq!(arrivals.take(3, 2, 1), None, "another node's");
         assert_eq!(arrivals.take(3, 1, 1), Some((new, "new")));
     }

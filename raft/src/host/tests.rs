@@ -539,8 +539,8 @@ async fn replicas_with_another_state_are_found_also_while_commands_come() {
             };
         }
         assert_eq!(found, expected, "busy: {busy}, damaged: {damaged}");
-        let facts = cluster.node(leader).host.facts().await;
-        assert_eq!(facts.groups[0].differing.contains(&victim), damaged);
+        let report = cluster.node(leader).host.report().await;
+        assert_eq!(report.groups[0].differing.contains(&victim), damaged);
     }
     cluster.shutdown().await;
 }

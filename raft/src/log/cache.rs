@@ -51,7 +51,7 @@ impl Cache {
         entries
     }
 
-    /// Forgets the entries after `index`; all of them for `None`.
+    /// Removes the entries after `index`; all of them for `None`.
     pub(crate) fn truncate_after(&mut self, index: Option<u64>) {
         let is_after = |last: &mut Cached| index.is_none_or(|index| last.entry.log_id.index > index);
         while let Some(cached) = self.entries.pop_back_if(is_after) {
@@ -59,7 +59,7 @@ impl Cache {
         }
     }
 
-    /// Forgets the entries up to `index`.
+    /// Removes the entries up to `index`.
     pub(crate) fn purge(&mut self, index: u64) {
         while let Some(cached) = self.entries.pop_front_if(|first| first.entry.log_id.index <= index) {
             self.bytes -= cached.size;

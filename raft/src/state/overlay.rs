@@ -45,7 +45,7 @@ impl Overlay {
                 }
                 None => {
                     batch.delete_cf(state, &key);
-                    recent.forget(&key);
+                    recent.remove(&key);
                 }
             }
         }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 /// Bytes of one generation: what some two hundred sends write and read. So many channels of a shard may send in turn until the rows
-/// of each are forgotten before its next send.
+/// of each are dropped before its next send.
 pub(super) const GENERATION: usize = 256 << 10;
 
 /// Larger values are not remembered when they are written: those are messages, which nothing reads soon.
@@ -19,8 +19,8 @@ const ENTRY: usize = 64;
 /// What stands under a key; `None` where nothing does.
 type Known = Option<Vec<u8>>;
 
-/// Keys and values of two generations. A full one grows old, and that before it is forgotten; what is read meanwhile becomes
-/// young again. Of a key that stands in both the young one says what is so.
+/// Keys and values of two generations. A full one grows old, and that before it is dropped; what is read meanwhile
+/// becomes young again. Of a key that stands in both the young one says what is so.
 pub(super) struct Recent {
     young: HashMap<Vec<u8>, Known>,
     old: HashMap<Vec<u8>, Known>,
@@ -50,7 +50,7 @@ impl Recent {
         if value.len() <= LARGEST_WRITTEN {
             self.keep(key, Some(value));
         } else {
-            self.forget(&key);
+            self.remove(&key);
         }
     }
 
@@ -66,7 +66,7 @@ impl Recent {
         self.keep(key, None);
     }
 
-    pub(super) fn forget(&mut self, key: &[u8]) {
+    pub(super) fn remove(&mut self, key: &[u8]) {
         self.old.remove(key);
         if let Some(known) = self.young.remove(key) {
             self.bytes -= size(key.len(), &known);
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(recent.get(&key(1)), Some(None));
         recent.written(key(1), vec![1]);
         assert_eq!(recent.get(&key(1)), Some(Some(vec![1])));
-        recent.forget(&key(1));
+        recent.remove(&key(1));
         assert_eq!((recent.get(&key(1)), recent.bytes), (None, 0));
     }
 
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(recent.get(&key(1)), Some(Some(vec![2; LARGEST_READ])));
         recent.read(&key(2), &[3; LARGEST_READ + 1]);
         assert_eq!(recent.get(&key(2)), None);
-        recent.forget(&key(1));
+        recent.remove(&key(1));
         assert_eq!((recent.get(&key(1)), recent.bytes), (None, 0));
     }
 }

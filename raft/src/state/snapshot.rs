@@ -41,7 +41,7 @@ pub(crate) enum SnapshotData {
 
 /// The state of a group at one moment, ready to be read in chunks.
 pub(crate) struct Source {
-    go: oneshot::Sender<()>,
+    start: oneshot::Sender<()>,
     chunks: mpsc::Receiver<io::Result<Bytes>>,
 }
 
@@ -50,7 +50,7 @@ impl Source {
     /// read to its end or dropped.
     pub(crate) async fn take(disk: Arc<StateDisk>, group: GroupId) -> io::Result<(SnapshotMeta, Self)> {
         let (meta_out, meta) = oneshot::channel();
-        let (go, wanted) = oneshot::channel();
+        let (start, wanted) = oneshot::channel();
         let (out, chunks) = mpsc::channel(CHUNKS_WAITING);
         let held = disk.clone();
         disk.blocking(move || {
@@ -77,13 +77,13 @@ impl Source {
             let _ = out.blocking_send(Err(failed));
         });
         let meta = meta.await.map_err(|_| io::Error::other("reading the snapshot was cancelled"))??;
-        Ok((meta, Self { go, chunks }))
+        Ok((meta, Self { start, chunks }))
     }
 
     /// Starts reading.
     pub(crate) fn read(self) -> mpsc::Receiver<io::Result<Bytes>> {
         // The reader can only be gone when its runtime is; the channel then ends.
-        let _ = self.go.send(());
+        let _ = self.start.send(());
         self.chunks
     }
 

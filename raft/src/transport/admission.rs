@@ -64,7 +64,7 @@ struct OfAddress {
 }
 
 impl OfAddress {
-    fn forget(&mut self, number: u64) {
+    fn remove(&mut self, number: u64) {
         self.unproven.remove(&number);
         self.strangers.remove(&number);
     }
@@ -149,7 +149,7 @@ impl Port {
             state.account_of.insert(number, account);
         }
         if let Some(of) = state.by_address.get_mut(&address) {
-            of.forget(number);
+            of.remove(number);
         }
     }
 }
@@ -189,7 +189,7 @@ impl Place {
     pub fn recognised(&self) {
         let mut state = self.port.state.lock();
         if let Some(of) = state.by_address.get_mut(&self.address) {
-            of.forget(self.number);
+            of.remove(self.number);
         }
     }
 }
@@ -206,7 +206,7 @@ impl Drop for Place {
         if let Some(of) = state.by_address.get_mut(&self.address) {
             if !has_left {
                 of.open -= 1;
-                of.forget(self.number);
+                of.remove(self.number);
             }
             if of.open == 0 {
                 state.by_address.remove(&self.address);

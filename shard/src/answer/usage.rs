@@ -9,7 +9,7 @@ use model::id::{ChannelId, CustomerId};
 use model::time::Day;
 use raft::machine::{View, scan_all};
 
-use crate::call::usage::{AccountFigures, DayUsage, UsageAsk, UsageDone};
+use crate::call::usage::{AccountFigures, DayUsage, UsageRequest, UsageResponse};
 use crate::keys;
 use crate::media;
 use crate::owner::Owner;
@@ -23,20 +23,20 @@ const CHUNK: usize = 512;
 ///
 /// # Errors
 /// `worker_at_capacity` when it takes too long.
-pub async fn answer(owner: &Arc<Owner>, ask: UsageAsk, deadline: Instant) -> Result<UsageDone, CallError> {
-    let customer = ask.account();
+pub async fn answer(owner: &Arc<Owner>, request: UsageRequest, deadline: Instant) -> Result<UsageResponse, CallError> {
+    let customer = request.account();
     let reader = owner.reader.clone();
     // Months of many channels are many rows; the calls of others must not wait for them.
-    owner.node.reads.read(customer, deadline, move |patience| read(&patience.over(reader), ask)).await
+    owner.node.reads.read(customer, deadline, move |patience| read(&patience.over(reader), request)).await
 }
 
-fn read(view: &dyn View, ask: UsageAsk) -> UsageDone {
-    match ask {
-        UsageAsk::Days { customer, from, to, by_channel, most } => {
+fn read(view: &dyn View, request: UsageRequest) -> UsageResponse {
+    match request {
+        UsageRequest::Days { customer, from, to, by_channel, most } => {
             let hours = (Hour::first_of(from), Hour::first_of(to));
-            days(view, customer, hours, by_channel, most).map_or(UsageDone::TooMany, UsageDone::Days)
+            days(view, customer, hours, by_channel, most).map_or(UsageResponse::TooMany, UsageResponse::Days)
         }
-        UsageAsk::Figures { customer, since, only, channels } => {
+        UsageRequest::Figures { customer, since, only, channels } => {
             let mut figures = AccountFigures::default();
             each(view, customer, (since, Hour(u32::MAX)), |_, channel, row| {
                 if only.is_none_or(|only| only == channel) {
@@ -46,17 +46,17 @@ fn read(view: &dyn View, ask: UsageAsk) -> UsageDone {
             });
             figures.queued = channels.iter().map(|channel| queued(view, *channel)).sum();
             figures.retrying = retrying(view, customer, only);
-            UsageDone::Figures(Box::new(figures))
+            UsageResponse::Figures(Box::new(figures))
         }
-        UsageAsk::Hours { customer, from, to } => {
+        UsageRequest::Hours { customer, from, to } => {
             let mut hours: BTreeMap<Hour, Counts> = BTreeMap::new();
             each(view, customer, (from, to), |hour, _, row| {
                 hours.entry(hour).or_default().add(&row.counts);
                 true
             });
-            UsageDone::Hours(hours.into_iter().collect())
+            UsageResponse::Hours(hours.into_iter().collect())
         }
-        UsageAsk::MediaKept { customer } => UsageDone::MediaKept(media::apply::kept_bytes(view, customer)),
+        UsageRequest::MediaKept { customer } => UsageResponse::MediaKept(media::apply::kept_bytes(view, customer)),
     }
 }
 
@@ -136,23 +136,24 @@ mod tests {
         let (state, customer, channels) = used(3);
         let first = Hour::of(NOON).day();
         let ask = |by_channel, most| {
-            read(&state, UsageAsk::Days { customer, from: first, to: Day(first.0 + 2), by_channel, most })
+            read(&state, UsageRequest::Days { customer, from: first, to: Day(first.0 + 2), by_channel, most })
         };
-        let UsageDone::Days(whole) = ask(false, 10) else { panic!("these are few") };
+        let UsageResponse::Days(whole) = ask(false, 10) else { panic!("these are few") };
         assert_eq!(
             whole.iter().map(|day| (day.day.0 - first.0, day.counts.sent)).collect::<Vec<_>>(),
             [(0, 2), (1, 2)]
         );
-        let UsageDone::Days(parts) = ask(true, 4) else { panic!("these are four") };
+        let UsageResponse::Days(parts) = ask(true, 4) else { panic!("these are four") };
         assert!(parts.iter().all(|part| part.counts.sent == 1 && channels.contains(&part.channel.unwrap())));
-        assert!(matches!(ask(true, 3), UsageDone::TooMany));
+        assert!(matches!(ask(true, 3), UsageResponse::TooMany));
     }
 
     #[test]
     fn hours_are_told_from_the_first_to_before_the_last() {
         let (state, customer, _) = used(3);
         let (first, hour) = (Hour::of(NOON), |days: u32| Hour(Hour::of(NOON).0 + 24 * days));
-        let UsageDone::Hours(hours) = read(&state, UsageAsk::Hours { customer, from: first, to: hour(2) }) else {
+        let UsageResponse::Hours(hours) = read(&state, UsageRequest::Hours { customer, from: first, to: hour(2) })
+        else {
             panic!("hours are asked for")
         };
         assert_eq!(hours.iter().map(|(at, counts)| (*at, counts.sent)).collect::<Vec<_>>(), [(first, 2), (hour(1), 2)]);
@@ -167,8 +168,8 @@ mod tests {
         tally.write(&mut state);
         let figures = |only| {
             let since = Hour::of(Timestamp(NOON.0 + DAY_MILLIS));
-            match read(&state, UsageAsk::Figures { customer, since, only, channels: channels.to_vec() }) {
-                UsageDone::Figures(figures) => (figures.used.counts.sent, figures.retrying, figures.queued),
+            match read(&state, UsageRequest::Figures { customer, since, only, channels: channels.to_vec() }) {
+                UsageResponse::Figures(figures) => (figures.used.counts.sent, figures.retrying, figures.queued),
                 other => panic!("{other:?}"),
             }
         };

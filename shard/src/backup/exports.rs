@@ -26,7 +26,8 @@ use uuid::Uuid;
 /// The service under which nodes ask each other for states.
 const EXPORT_SERVICE: u16 = 273;
 
-/// Exports that run at once on a node: each keeps a moment of its store alive, which then cannot forget what is deleted.
+/// Exports that run at once on a node: each keeps a moment of its store alive, which then cannot give back the room of
+/// what is deleted.
 const MOST_EXPORTS: usize = 4;
 
 /// Pieces that wait to be fetched.

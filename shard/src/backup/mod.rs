@@ -14,7 +14,7 @@ use raft::machine::GroupId;
 ///
 /// The directory leads, so it has to be the youngest: a channel that it has and a shard has not is made there at first
 /// touch, and one that it has deleted is wiped from its shard by the next owner. The other way round, a channel that was
-/// deleted meanwhile would be alive in the directory and forgotten in its shard, rows would be sealed under the key of a
+/// deleted meanwhile would be alive in the directory and deleted in its shard, rows would be sealed under the key of a
 /// customer that nobody knows, and what was revoked meanwhile would be valid again.
 pub fn in_order(shards: ShardId) -> impl Iterator<Item = GroupId> {
     (1..=shards).chain([raft::directory::DIRECTORY_GROUP])

@@ -42,8 +42,8 @@ impl Restorer {
         }
         let row: ChannelRow = read(&value)?;
         let goes_on = row.status.runs() || row.status == Status::Disconnected;
-        let mark = (row.credentials && !row.forgotten).then(|| (keys::auth(row.id, RESTORED), Vec::new()));
-        if row.forgotten || !goes_on {
+        let mark = (row.credentials && !row.deleted).then(|| (keys::auth(row.id, RESTORED), Vec::new()));
+        if row.deleted || !goes_on {
             return Ok(mark.into_iter().chain([(key, value)]).collect());
         }
         let to = if row.credentials { Status::StoppedByUser } else { Status::Pending };

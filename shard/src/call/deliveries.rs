@@ -3,14 +3,14 @@
 use model::id::{CustomerId, DeliveryId, EndpointId};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use state::deliveries::command::Sweep;
+use state::deliveries::command::BulkOperation;
 use state::deliveries::query::{DeliveryPage, DeliveryQuery, Figures};
 use state::deliveries::view::{DeliveryDetail, DeliveryRecord};
 
 use crate::coordinator::{Report, Ruling};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum DeliveryAsk {
+pub enum DeliveryRequest {
     /// A page of deliveries.
     Page { customer: CustomerId, query: DeliveryQuery },
     /// One delivery with its attempts.
@@ -22,8 +22,9 @@ pub enum DeliveryAsk {
         #[serde(default)]
         again: bool,
     },
-    /// Begins a sweep.
-    Sweep(Sweep),
+    /// Begins a bulk operation.
+    #[serde(rename = "Sweep")]
+    BeginBulk(BulkOperation),
     /// Counts and latencies of an endpoint since a time.
     Figures { customer: CustomerId, endpoint: EndpointId, since: Timestamp },
     /// What a node tells the home of an endpoint's customer.
@@ -32,11 +33,12 @@ pub enum DeliveryAsk {
     TakeTest { customer: CustomerId },
     /// What waits for each endpoint in this shard.
     Waiting,
-    /// How many deliveries a sweep would be about.
-    CountSweep(Sweep),
+    /// How many deliveries a bulk operation would be about.
+    #[serde(rename = "CountSweep")]
+    CountBulk(BulkOperation),
 }
 
-impl DeliveryAsk {
+impl DeliveryRequest {
     /// Whose it is, where it waits for the turn of its account.
     pub fn account(&self) -> Option<CustomerId> {
         match self {
@@ -45,18 +47,18 @@ impl DeliveryAsk {
             | Self::Redeliver { customer, .. }
             | Self::Figures { customer, .. }
             | Self::TakeTest { customer } => Some(*customer),
-            Self::Sweep(sweep) | Self::CountSweep(sweep) => Some(sweep.customer),
+            Self::BeginBulk(bulk) | Self::CountBulk(bulk) => Some(bulk.customer),
             Self::Report(_) | Self::Waiting => None,
         }
     }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum DeliveryDone {
+pub enum DeliveryResponse {
     Page(DeliveryPage),
     Found(Option<Box<DeliveryDetail>>),
     Redelivered(Redelivered),
-    /// How many deliveries a sweep is about.
+    /// How many deliveries a bulk operation is about.
     Matched(u64),
     Figures(Figures),
     Ruled(Ruling),

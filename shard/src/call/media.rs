@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::media::record::{MediaDirection, MediaRow};
 
-/// Answered with `Done::Media`, but for the list: `Done::MediaPage`.
+/// Answered with `OwnerResponse::Media`, but for the list: `OwnerResponse::MediaPage`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum MediaWork {
     /// Commits a row whose bytes are kept already. Asking again with the same row is the same.

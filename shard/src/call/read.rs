@@ -28,7 +28,8 @@ pub enum Read {
         /// Whoever asks knows that a page ends with the row that makes it [`LARGEST_PAGE`], and goes on behind it.
         #[serde(default)]
         in_bytes: bool,
-        /// Whoever asks takes a [`Done::Page`](super::Done::Page), which may be short and have a next one.
+        /// Whoever asks takes an [`OwnerResponse::Page`](super::OwnerResponse::Page), which may be short and have a next
+        /// one.
         #[serde(default)]
         marked: bool,
     },

@@ -1,5 +1,5 @@
 //! What may be asked of a channel's owner, each with the one kind of reply that it has. Between nodes it goes as [`Work`],
-//! and its reply as [`Done`].
+//! and its reply as [`OwnerResponse`].
 
 use bytes::Bytes;
 use model::address::Address;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::bundle::{Export, Exported, Import};
 use super::media::{MediaPage, MediaWork};
 use super::read::Read;
-use super::{Done, Live, PairingCode, QrCode, Send, Sent, Work};
+use super::{ChannelStatus, OwnerResponse, PairingCode, QrCode, Send, Sent, Work};
 use crate::media::record::{MediaDirection, MediaRow};
 use crate::records::StatusChange;
 use crate::settings::{ChangeSettings, Changed};
@@ -24,15 +24,15 @@ pub trait Request {
 
     fn work(self) -> Work;
 
-    /// The reply, if what was done is of its kind.
-    fn reply(done: Done) -> Option<Self::Reply>;
+    /// The reply, if the response is of its kind.
+    fn reply(response: OwnerResponse) -> Option<Self::Reply>;
 
     /// The reply to a request that may have failed.
     ///
     /// # Errors
     /// The request's own, and `internal_error` for a reply of another kind, which is a defect of the owner's.
-    fn result(done: Result<Done, CallError>) -> Result<Self::Reply, CallError> {
-        Self::reply(done?).ok_or_else(|| {
+    fn result(response: Result<OwnerResponse, CallError>) -> Result<Self::Reply, CallError> {
+        Self::reply(response?).ok_or_else(|| {
             tracing::error!("an owner answered with another kind of result");
             CallError::internal_error()
         })
@@ -87,7 +87,7 @@ pub struct ReadPage(pub Read);
 pub struct ReadCounted(pub Read);
 
 /// The directory has deleted the channel: end its session and wipe it.
-pub struct Forget;
+pub struct DeleteChannel;
 
 /// Changes before a place: a time, and the version that the change there made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -97,7 +97,7 @@ pub struct StatusHistory {
 }
 
 macro_rules! requests {
-    ($($request:ty => $reply:ty: |$given:pat_param| $work:expr, $($done:pat => $got:expr),+;)*) => {$(
+    ($($request:ty => $reply:ty: |$given:pat_param| $work:expr, $($response:pat => $got:expr),+;)*) => {$(
         impl Request for $request {
             type Reply = $reply;
 
@@ -106,9 +106,9 @@ macro_rules! requests {
                 $work
             }
 
-            fn reply(done: Done) -> Option<$reply> {
-                match done {
-                    $($done => Some($got),)+
+            fn reply(response: OwnerResponse) -> Option<$reply> {
+                match response {
+                    $($response => Some($got),)+
                     _ => None,
                 }
             }
@@ -117,40 +117,45 @@ macro_rules! requests {
 }
 
 requests! {
-    GetStatus => Live: |_| Work::Look, Done::Live(live) => live;
-    Lifecycle => Live: |call| Work::Lifecycle(call), Done::Live(live) => live;
-    ShowQr => QrCode: |_| Work::Qr, Done::Qr(code) => code;
-    PairCode => PairingCode: |code| Work::PairCode(code), Done::PairCode(code) => code;
-    Send => Sent: |send| Work::Send(send), Done::Sent(sent) => sent;
-    CheckSend => (): |Self(to)| Work::CheckSend { to }, Done::Nothing => ();
-    MessageMedia => MediaRow: |Self(message_id)| Work::MessageMedia { message_id }, Done::Media(Some(row)) => *row;
-    MediaWork => Option<MediaRow>: |work| Work::Media(work), Done::Media(row) => row.map(|row| *row);
+    GetStatus => ChannelStatus: |_| Work::GetStatus, OwnerResponse::ChannelStatus(live) => live;
+    Lifecycle => ChannelStatus: |call| Work::Lifecycle(call), OwnerResponse::ChannelStatus(live) => live;
+    ShowQr => QrCode: |_| Work::Qr, OwnerResponse::Qr(code) => code;
+    PairCode => PairingCode: |code| Work::PairCode(code), OwnerResponse::PairCode(code) => code;
+    Send => Sent: |send| Work::Send(send), OwnerResponse::Sent(sent) => sent;
+    CheckSend => (): |Self(to)| Work::CheckSend { to }, OwnerResponse::Nothing => ();
+    MessageMedia => MediaRow: |Self(message_id)| Work::MessageMedia { message_id },
+        OwnerResponse::Media(Some(row)) => *row;
+    MediaWork => Option<MediaRow>: |work| Work::Media(work), OwnerResponse::Media(row) => row.map(|row| *row);
     ListMedia => MediaPage: |Self { limit, before, direction }| {
         Work::Media(MediaWork::List { limit, before, direction })
-    }, Done::MediaPage(page) => page;
+    }, OwnerResponse::MediaPage(page) => page;
     Operate => NetworkAnswer: |Self(operation)| Work::Operate { operation: Box::new(operation), again: false },
-        Done::Operated(answer) => *answer;
-    ReadOne => Option<Bytes>: |Self(read)| Work::Read(read), Done::Row(row) => row;
-    ReadMany => Vec<Bytes>: |Self(read)| Work::Read(read), Done::Rows(rows) => rows;
+        OwnerResponse::Operated(answer) => *answer;
+    ReadOne => Option<Bytes>: |Self(read)| Work::Read(read), OwnerResponse::Row(row) => row;
+    ReadMany => Vec<Bytes>: |Self(read)| Work::Read(read), OwnerResponse::Rows(rows) => rows;
     ReadPage => (Vec<Bytes>, Option<String>): |Self(read)| Work::Read(read),
-        Done::Page { rows, stopped_at } => (rows, stopped_at),
+        OwnerResponse::Page { rows, stopped_at } => (rows, stopped_at),
         // Earlier releases do not say where they gave up.
-        Done::Rows(rows) => (rows, None);
-    ReadCounted => (Vec<Bytes>, usize): |Self(read)| Work::Read(read), Done::Counted { rows, count } => (rows, count);
-    ChangeSettings => Changed: |change| Work::ChangeSettings(change), Done::Settings(changed) => changed;
-    Forget => (): |_| Work::Forget, Done::Nothing => ();
-    Export => Exported: |export| Work::Export(export), Done::Exported(part) => *part;
-    Import => u64: |import| Work::Import(import), Done::Imported { version } => version;
-    StatusHistory => Vec<(u64, StatusChange)>: |page| Work::StatusHistory(page), Done::StatusHistory(changes) => changes;
+        OwnerResponse::Rows(rows) => (rows, None);
+    ReadCounted => (Vec<Bytes>, usize): |Self(read)| Work::Read(read),
+        OwnerResponse::Counted { rows, count } => (rows, count);
+    ChangeSettings => Changed: |change| Work::ChangeSettings(change), OwnerResponse::Settings(changed) => changed;
+    DeleteChannel => (): |_| Work::DeleteChannel, OwnerResponse::Nothing => ();
+    Export => Exported: |export| Work::Export(export), OwnerResponse::Exported(part) => *part;
+    Import => u64: |import| Work::Import(import), OwnerResponse::Imported { version } => version;
+    StatusHistory => Vec<(u64, StatusChange)>: |page| Work::StatusHistory(page),
+        OwnerResponse::StatusHistory(changes) => changes;
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use model::id::{ChannelId, CustomerId};
     use model::msgpack;
 
     use super::*;
-    use crate::call::Answer;
+    use crate::call::{Answer, OwnerRequest};
+    use crate::stream::StreamRequest;
 
     #[test]
     fn requests_and_answers_go_between_nodes_as_former_releases_say_them() {
@@ -159,10 +164,17 @@ mod tests {
             Lifecycle { trigger: Trigger, by_operator: bool },
             PairCode { phone_number: String, display_name: Option<String> },
             StatusHistory { limit: usize, before: Option<(Timestamp, u64)> },
+            Look,
+        }
+        #[derive(Serialize)]
+        enum FormerAsk {
+            Lives { channels: Vec<(CustomerId, ChannelId)> },
+            Stream { customer: CustomerId, ask: StreamRequest },
         }
         #[derive(Serialize)]
         enum FormerDone {
             PairCode { code: String, expires_at: Timestamp },
+            Lives(Vec<(ChannelId, ChannelStatus)>),
         }
         #[derive(Serialize)]
         enum FormerAnswer {
@@ -178,8 +190,15 @@ mod tests {
         assert_eq!(said(&code.work()), said(&Former::PairCode { phone_number, display_name }));
         let (limit, before) = (7, Some((at, 3)));
         assert_eq!(said(&StatusHistory { limit, before }.work()), said(&Former::StatusHistory { limit, before }));
-        let made = Done::PairCode(PairingCode { code: "ABCD".to_owned(), expires_at: at });
+        let made = OwnerResponse::PairCode(PairingCode { code: "ABCD".to_owned(), expires_at: at });
         assert_eq!(said(&made), said(&FormerDone::PairCode { code: "ABCD".to_owned(), expires_at: at }));
         assert_eq!(said(&Answer::NotLeader), said(&FormerAnswer::NotOwner));
+        assert_eq!(said(&GetStatus.work()), said(&Former::Look));
+        let statuses = OwnerRequest::ChannelStatuses { channels: Vec::new() };
+        assert_eq!(said(&statuses), said(&FormerAsk::Lives { channels: Vec::new() }));
+        assert_eq!(said(&OwnerResponse::ChannelStatuses(Vec::new())), said(&FormerDone::Lives(Vec::new())));
+        let (customer, ask) = (CustomerId::random(), StreamRequest::UseTicket { digest: Bytes::new() });
+        let stream = OwnerRequest::Stream { customer, request: ask.clone() };
+        assert_eq!(said(&stream), said(&FormerAsk::Stream { customer, ask }));
     }
 }

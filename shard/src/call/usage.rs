@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::usage::{Counts, Hour, UsageRow};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum UsageAsk {
+pub enum UsageRequest {
     /// The days of `[from, to)`, each as a whole or by channel; those without use are left out.
     Days { customer: CustomerId, from: Day, to: Day, by_channel: bool, most: usize },
     /// All hours from `since` on together, and what waits now; of one channel, or of all of the customer's.
@@ -20,7 +20,7 @@ pub enum UsageAsk {
     Hours { customer: CustomerId, from: Hour, to: Hour },
 }
 
-impl UsageAsk {
+impl UsageRequest {
     /// Whose it is, where it waits for the turn of its account.
     pub fn account(&self) -> Option<CustomerId> {
         match self {
@@ -34,7 +34,7 @@ impl UsageAsk {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum UsageDone {
+pub enum UsageResponse {
     Days(Vec<DayUsage>),
     /// There are more rows than were asked for at most.
     TooMany,

@@ -8,7 +8,7 @@ use model::limit::{AttemptRule, BucketLevel, BucketRule};
 use uuid::Uuid;
 
 use super::{CallContext, Cluster};
-use crate::call::{Ask, Done, of_kind};
+use crate::call::{OwnerRequest, OwnerResponse, of_kind};
 use crate::leases::Paid;
 
 impl Cluster {
@@ -27,9 +27,10 @@ impl Cluster {
             Paid::Here(level) => return Ok((level, true)),
             Paid::AtHome { lend } => lend,
         };
-        let ask = Ask::TakeCustomer { customer, rule, lend };
-        let answer = self.ask(slot, ask, context).await?;
-        let (level, taken, lent) = of_kind!(answer, Done::Bucket { level, taken, lent } => (level, taken, lent))?;
+        let request = OwnerRequest::TakeCustomer { customer, rule, lend };
+        let answer = self.ask(slot, request, context).await?;
+        let (level, taken, lent) =
+            of_kind!(answer, OwnerResponse::Bucket { level, taken, lent } => (level, taken, lent))?;
         self.leases.lent(customer, level, lent, asked);
         Ok((level, taken))
     }
@@ -39,7 +40,7 @@ impl Cluster {
         if self.leases.give_back(customer, Instant::now()) {
             return;
         }
-        let _ = self.ask(Slot::of_customer(customer), Ask::RefundCustomer { customer }, context).await;
+        let _ = self.ask(Slot::of_customer(customer), OwnerRequest::RefundCustomer { customer }, context).await;
     }
 
     /// Counts an attempt at something over the whole cluster, such as a login with one address. The seconds until the
@@ -53,15 +54,15 @@ impl Cluster {
         rule: AttemptRule,
         context: &CallContext,
     ) -> Result<Option<u32>, CallError> {
-        let ask = Ask::Attempt { subject, rule };
-        let answer = self.ask(Slot::of_customer(CustomerId(subject)), ask, context).await?;
-        of_kind!(answer, Done::Attempt { retry_after } => retry_after)
+        let request = OwnerRequest::Attempt { subject, rule };
+        let answer = self.ask(Slot::of_customer(CustomerId(subject)), request, context).await?;
+        of_kind!(answer, OwnerResponse::Attempt { retry_after } => retry_after)
     }
 
     /// Gives an attempt back. One that is lost costs an attempt.
     pub async fn return_attempt(&self, subject: Uuid, rule: AttemptRule, context: &CallContext) {
-        let (slot, ask) = (Slot::of_customer(CustomerId(subject)), Ask::ReturnAttempt { subject, rule });
-        let _ = self.ask(slot, ask, context).await;
+        let (slot, request) = (Slot::of_customer(CustomerId(subject)), OwnerRequest::ReturnAttempt { subject, rule });
+        let _ = self.ask(slot, request, context).await;
     }
 
     /// The bucket of a channel, or of the customer, uncharged.
@@ -75,11 +76,11 @@ impl Cluster {
         rule: BucketRule,
         context: &CallContext,
     ) -> Result<BucketLevel, CallError> {
-        let (slot, ask) = match channel {
-            Some(channel) => (Slot::of_channel(channel), Ask::PeekChannel { customer, channel, rule }),
-            None => (Slot::of_customer(customer), Ask::PeekCustomer { customer, rule }),
+        let (slot, request) = match channel {
+            Some(channel) => (Slot::of_channel(channel), OwnerRequest::PeekChannel { customer, channel, rule }),
+            None => (Slot::of_customer(customer), OwnerRequest::PeekCustomer { customer, rule }),
         };
-        Ok(self.bucket(slot, ask, context).await?.0)
+        Ok(self.bucket(slot, request, context).await?.0)
     }
 
     /// Takes a token from a channel's bucket and does nothing else. False when there was none.
@@ -93,15 +94,20 @@ impl Cluster {
         rule: BucketRule,
         context: &CallContext,
     ) -> Result<(BucketLevel, bool), CallError> {
-        let ask = Ask::TakeChannel { customer, channel, rule };
-        self.bucket(Slot::of_channel(channel), ask, context).await
+        let request = OwnerRequest::TakeChannel { customer, channel, rule };
+        self.bucket(Slot::of_channel(channel), request, context).await
     }
 
     fn is_home(&self, slot: Slot) -> bool {
         self.shard_of(slot).is_ok_and(|shard| self.owners.get(shard).is_some())
     }
 
-    async fn bucket(&self, slot: Slot, ask: Ask, context: &CallContext) -> Result<(BucketLevel, bool), CallError> {
-        of_kind!(self.ask(slot, ask, context).await?, Done::Bucket { level, taken, .. } => (level, taken))
+    async fn bucket(
+        &self,
+        slot: Slot,
+        request: OwnerRequest,
+        context: &CallContext,
+    ) -> Result<(BucketLevel, bool), CallError> {
+        of_kind!(self.ask(slot, request, context).await?, OwnerResponse::Bucket { level, taken, .. } => (level, taken))
     }
 }

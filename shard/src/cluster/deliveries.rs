@@ -9,10 +9,10 @@ use model::limit::LimitScope;
 use model::time::Timestamp;
 
 use super::{CallContext, Cluster};
-use crate::call::deliveries::{DeliveryAsk, DeliveryDone, Redelivered, Tested, Waiting};
-use crate::call::{Ask, Done, of_kind};
+use crate::call::deliveries::{DeliveryRequest, DeliveryResponse, Redelivered, Tested, Waiting};
+use crate::call::{OwnerRequest, OwnerResponse, of_kind};
 use crate::coordinator::TESTS;
-use crate::deliveries::command::Sweep;
+use crate::deliveries::command::BulkOperation;
 use crate::deliveries::query::{DeliveryPage, DeliveryQuery, Figures};
 use crate::deliveries::view::DeliveryDetail;
 use crate::webhook::attempt::{AttemptOutcome, AttemptRequest};
@@ -25,8 +25,8 @@ impl Cluster {
     pub async fn waiting_deliveries(&self, context: &CallContext) -> Result<Vec<Waiting>, CallError> {
         let shards: Vec<ShardId> = self.directory().read(|state| state.placement.keys().copied().collect());
         let mut all: HashMap<EndpointId, Waiting> = HashMap::new();
-        for done in self.ask_each(shards, Ask::Deliveries(DeliveryAsk::Waiting), context).await? {
-            let Done::Deliveries(DeliveryDone::Waiting(part)) = done else { continue };
+        for done in self.ask_each(shards, OwnerRequest::Deliveries(DeliveryRequest::Waiting), context).await? {
+            let OwnerResponse::Deliveries(DeliveryResponse::Waiting(part)) = done else { continue };
             for waiting in part {
                 all.entry(waiting.endpoint).and_modify(|known| known.add(&waiting)).or_insert(waiting);
             }
@@ -54,8 +54,10 @@ impl Cluster {
             None => self.context.shards_of_customer(customer),
         };
         let (limit, ascending) = (query.limit, query.ascending);
-        let pages = self.ask_each(shards, Ask::Deliveries(DeliveryAsk::Page { customer, query }), context).await?;
-        let page = |done| if let Done::Deliveries(DeliveryDone::Page(page)) = done { Some(page) } else { None };
+        let pages =
+            self.ask_each(shards, OwnerRequest::Deliveries(DeliveryRequest::Page { customer, query }), context).await?;
+        let page =
+            |done| if let OwnerResponse::Deliveries(DeliveryResponse::Page(page)) = done { Some(page) } else { None };
         Ok(DeliveryPage::merge(pages.into_iter().filter_map(page), limit, ascending))
     }
 
@@ -70,8 +72,10 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<Option<DeliveryDetail>, CallError> {
         let shards = self.context.shards_of_customer(customer);
-        let found = self.ask_each(shards, Ask::Deliveries(DeliveryAsk::Find { customer, id }), context).await?;
-        let detail = |done| if let Done::Deliveries(DeliveryDone::Found(detail)) = done { detail } else { None };
+        let found =
+            self.ask_each(shards, OwnerRequest::Deliveries(DeliveryRequest::Find { customer, id }), context).await?;
+        let detail =
+            |done| if let OwnerResponse::Deliveries(DeliveryResponse::Found(detail)) = done { detail } else { None };
         Ok(found.into_iter().find_map(detail).map(|detail| *detail))
     }
 
@@ -86,32 +90,38 @@ impl Cluster {
         id: DeliveryId,
         context: &CallContext,
     ) -> Result<Redelivered, CallError> {
-        let ask = Ask::Deliveries(DeliveryAsk::Redeliver { customer, id, again: false });
-        let answer = self.ask(Slot::of_channel(channel), ask, context).await?;
-        of_kind!(answer, Done::Deliveries(DeliveryDone::Redelivered(redelivered)) => redelivered)
+        let request = OwnerRequest::Deliveries(DeliveryRequest::Redeliver { customer, id, again: false });
+        let answer = self.ask(Slot::of_channel(channel), request, context).await?;
+        of_kind!(answer, OwnerResponse::Deliveries(DeliveryResponse::Redelivered(redelivered)) => redelivered)
     }
 
-    /// How many of an endpoint's deliveries a sweep would be about.
+    /// How many of an endpoint's deliveries a bulk operation would be about.
     ///
     /// # Errors
     /// As [`Cluster::deliveries`].
-    pub async fn count_sweep(&self, sweep: Sweep, context: &CallContext) -> Result<u64, CallError> {
-        self.matched(DeliveryAsk::CountSweep(sweep.clone()), sweep.customer, context).await
+    pub async fn count_bulk(&self, bulk: BulkOperation, context: &CallContext) -> Result<u64, CallError> {
+        self.matched(DeliveryRequest::CountBulk(bulk.clone()), bulk.customer, context).await
     }
 
     /// Begins work on many of an endpoint's deliveries and says how many they are.
     ///
     /// # Errors
     /// As [`Cluster::deliveries`]; shards that have answered go on with it all the same.
-    pub async fn sweep(&self, sweep: Sweep, context: &CallContext) -> Result<u64, CallError> {
-        let customer = sweep.customer;
-        self.matched(DeliveryAsk::Sweep(sweep), customer, context).await
+    pub async fn begin_bulk(&self, bulk: BulkOperation, context: &CallContext) -> Result<u64, CallError> {
+        let customer = bulk.customer;
+        self.matched(DeliveryRequest::BeginBulk(bulk), customer, context).await
     }
 
-    async fn matched(&self, ask: DeliveryAsk, customer: CustomerId, context: &CallContext) -> Result<u64, CallError> {
+    async fn matched(
+        &self,
+        request: DeliveryRequest,
+        customer: CustomerId,
+        context: &CallContext,
+    ) -> Result<u64, CallError> {
         let shards = self.context.shards_of_customer(customer);
-        let matched = self.ask_each(shards, Ask::Deliveries(ask), context).await?;
-        let count = |done| if let Done::Deliveries(DeliveryDone::Matched(matched)) = done { matched } else { 0 };
+        let matched = self.ask_each(shards, OwnerRequest::Deliveries(request), context).await?;
+        let count =
+            |done| if let OwnerResponse::Deliveries(DeliveryResponse::Matched(matched)) = done { matched } else { 0 };
         Ok(matched.into_iter().map(count).sum())
     }
 
@@ -127,10 +137,10 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<Figures, CallError> {
         let shards = self.context.shards_of_customer(customer);
-        let ask = Ask::Deliveries(DeliveryAsk::Figures { customer, endpoint, since });
+        let request = OwnerRequest::Deliveries(DeliveryRequest::Figures { customer, endpoint, since });
         let mut figures = Figures::default();
-        for part in self.ask_each(shards, ask, context).await? {
-            if let Done::Deliveries(DeliveryDone::Figures(part)) = part {
+        for part in self.ask_each(shards, request, context).await? {
+            if let OwnerResponse::Deliveries(DeliveryResponse::Figures(part)) = part {
                 figures.add(&part);
             }
         }
@@ -142,9 +152,9 @@ impl Cluster {
     /// # Errors
     /// `rate_limited`, or 503 while the customer's home has no owner.
     pub async fn take_test(&self, customer: CustomerId, context: &CallContext) -> Result<(), CallError> {
-        let ask = Ask::Deliveries(DeliveryAsk::TakeTest { customer });
-        let answer = self.ask(Slot::of_customer(customer), ask, context).await?;
-        match of_kind!(answer, Done::Deliveries(DeliveryDone::Test(tested)) => tested)? {
+        let request = OwnerRequest::Deliveries(DeliveryRequest::TakeTest { customer });
+        let answer = self.ask(Slot::of_customer(customer), request, context).await?;
+        match of_kind!(answer, OwnerResponse::Deliveries(DeliveryResponse::Test(tested)) => tested)? {
             Tested::Counted => Ok(()),
             Tested::TooMany { retry_after } => {
                 Err(CallError::rate_limited(LimitScope::Customer, TESTS as u32, retry_after))

@@ -39,7 +39,7 @@ pub(super) async fn join(
 }
 
 /// Drains this node when its record says so, and undrains it; and excludes it when its record is gone for good, or when
-/// something is sealed under a master key that it lacks. The leads go as each shard's owner sees it.
+/// something is sealed under a master key that it lacks. The leaderships go as each shard's owner sees it.
 pub(super) async fn follow_own_record(cluster: Arc<Cluster>, stop: CancellationToken) {
     let mut changes = cluster.directory.changes();
     let mut told = false;
@@ -66,7 +66,7 @@ pub(super) async fn follow_own_record(cluster: Arc<Cluster>, stop: CancellationT
         if !draining {
             told = false;
         } else if cluster.router.is_drained_of_callers() {
-            cluster.hand_over_directory().await;
+            cluster.transfer_directory().await;
             if !told && cluster.owners.all().is_empty() {
                 cluster.drains.send_modify(|drains| *drains += 1);
                 told = true;

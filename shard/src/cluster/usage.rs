@@ -9,8 +9,8 @@ use model::id::{ChannelId, CustomerId, ShardId};
 use model::time::Day;
 
 use super::{CallContext, Cluster};
-use crate::call::usage::{AccountFigures, DayUsage, UsageAsk, UsageDone};
-use crate::call::{Ask, Done, of_kind};
+use crate::call::usage::{AccountFigures, DayUsage, UsageRequest, UsageResponse};
+use crate::call::{OwnerRequest, OwnerResponse, of_kind};
 use crate::media::command::MediaRoom;
 use crate::usage::{Counts, Hour};
 
@@ -28,10 +28,10 @@ impl Cluster {
         most: usize,
         context: &CallContext,
     ) -> Result<Option<Vec<DayUsage>>, CallError> {
-        let ask = Ask::Usage(UsageAsk::Days { customer, from, to, by_channel, most });
+        let request = OwnerRequest::Usage(UsageRequest::Days { customer, from, to, by_channel, most });
         let mut days: BTreeMap<(Day, Option<ChannelId>), Counts> = BTreeMap::new();
-        for part in self.ask_each(self.context.shards_of_customer(customer), ask, context).await? {
-            let Done::Usage(UsageDone::Days(part)) = part else { return Ok(None) };
+        for part in self.ask_each(self.context.shards_of_customer(customer), request, context).await? {
+            let OwnerResponse::Usage(UsageResponse::Days(part)) = part else { return Ok(None) };
             part.iter().for_each(|row| days.entry((row.day, row.channel)).or_default().add(&row.counts));
         }
         Ok(DayUsage::at_most(most, days))
@@ -47,10 +47,12 @@ impl Cluster {
         (from, to): (Hour, Hour),
         context: &CallContext,
     ) -> Result<BTreeMap<Hour, Counts>, CallError> {
-        let ask = Ask::Usage(UsageAsk::Hours { customer, from, to });
+        let request = OwnerRequest::Usage(UsageRequest::Hours { customer, from, to });
         let mut hours: BTreeMap<Hour, Counts> = BTreeMap::new();
-        for part in self.ask_each(self.context.shards_of_customer(customer), ask, context).await? {
-            let Done::Usage(UsageDone::Hours(part)) = part else { return Err(CallError::internal_error()) };
+        for part in self.ask_each(self.context.shards_of_customer(customer), request, context).await? {
+            let OwnerResponse::Usage(UsageResponse::Hours(part)) = part else {
+                return Err(CallError::internal_error());
+            };
             part.iter().for_each(|(hour, counts)| hours.entry(*hour).or_default().add(counts));
         }
         Ok(hours)
@@ -76,10 +78,10 @@ impl Cluster {
         };
         let asks = shards.into_iter().map(|shard| {
             let channels = channels.remove(&shard).unwrap_or_default();
-            let ask = Ask::Usage(UsageAsk::Figures { customer, since, only, channels });
+            let request = OwnerRequest::Usage(UsageRequest::Figures { customer, since, only, channels });
             async move {
-                let answer = self.ask_shard(shard, ask, context).await?;
-                of_kind!(answer, Done::Usage(UsageDone::Figures(figures)) => figures)
+                let answer = self.ask_shard(shard, request, context).await?;
+                of_kind!(answer, OwnerResponse::Usage(UsageResponse::Figures(figures)) => figures)
             }
         });
         let mut figures = AccountFigures::default();

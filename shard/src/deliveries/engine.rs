@@ -22,8 +22,8 @@ use super::queue::{EndpointQueue, Start};
 use super::retry_limiter::{RetryLimiter, STARTS_A_TURN};
 use super::waiting::endpoints_with_jobs;
 use super::{DeliveryRules, Job, Rereading, ToEngine};
-use crate::call::deliveries::{DeliveryAsk, DeliveryDone};
-use crate::call::{Answer, Ask, Call, Done};
+use crate::call::deliveries::{DeliveryRequest, DeliveryResponse};
+use crate::call::{Answer, Call, OwnerRequest, OwnerResponse};
 use crate::coordinator::{Report, Ruling, own_places};
 use crate::owner::{NodeContext, Owner};
 
@@ -417,9 +417,9 @@ impl Engine {
 /// Asks the home of an endpoint's customer; `None` when it did not answer.
 async fn ask_home(context: &NodeContext, customer: CustomerId, report: Report) -> Option<Ruling> {
     let shard = context.directory.read(|state| state.shard_of(Slot::of_customer(customer)))?;
-    let call = Call::new(shard, Ask::Deliveries(DeliveryAsk::Report(report)), RequestId::mint());
+    let call = Call::new(shard, OwnerRequest::Deliveries(DeliveryRequest::Report(report)), RequestId::mint());
     match context.nodes.ask(call, Instant::now() + HOME_PATIENCE).await.ok()? {
-        Answer::Result { result: Ok(Done::Deliveries(DeliveryDone::Ruled(ruling))), .. } => Some(ruling),
+        Answer::Result { result: Ok(OwnerResponse::Deliveries(DeliveryResponse::Ruled(ruling))), .. } => Some(ruling),
         _ => None,
     }
 }

@@ -5,10 +5,11 @@
 //! - `retry_limiter`: how fast what has waited is attempted. `cpu_load`: what the processors have to spare.
 //! - `limiter`: how much may run at an endpoint. [`crate::coordinator`]: what is counted for it over the whole cluster. `health`: what
 //!   the directory is told of it. `paused`: what waits until its endpoint is switched on.
-//! - `command`: what the state machine is asked. `query`, `view`: lists, details, figures. `sweep`: work on many.
+//! - `command`: what the state machine is asked. `query`, `view`: lists, details, figures. `bulk`: work on many.
 //! - `serve`: what an owner answers to other nodes. `waiting`: what waits for each endpoint.
 
 mod attempt;
+pub mod bulk;
 pub mod cpu_load;
 mod engine;
 mod health;
@@ -17,7 +18,6 @@ mod paused;
 mod queue;
 mod retry_limiter;
 pub(crate) mod serve;
-pub mod sweep;
 pub mod waiting;
 
 use std::collections::{HashMap, HashSet};
@@ -106,7 +106,7 @@ impl Deliveries {
     ) -> Self {
         let (queue, messages) = mpsc::channel(QUEUE);
         // Bounded by what goes into it: a few messages for each ownership, one for each attempt that runs, for each endpoint
-        // whose home is asked, and for each step of a sweep.
+        // whose home is asked, and for each step of a bulk operation.
         let (overflow, rare) = mpsc::unbounded_channel();
         let running = Running::new(schedule.max_attempts());
         let means = Means {
@@ -174,7 +174,7 @@ impl Webhooks for Deliveries {
         if !self.hand_to_engine(&owner).await {
             return;
         }
-        supervise::restarted("the sweeps of deliveries", || sweep::resume(owner.clone())).await;
+        supervise::restarted("the bulk operations on deliveries", || bulk::resume(owner.clone())).await;
     }
 
     fn changed(&self, owner: &Owner, endpoint: EndpointId) {

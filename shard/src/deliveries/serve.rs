@@ -10,8 +10,8 @@ use super::command::DeliveryCommand;
 use super::query;
 use super::running::Running;
 use super::view::DeliveryRecord;
-use super::{read, sweep, waiting};
-use crate::call::deliveries::{DeliveryAsk, DeliveryDone, Redelivered, Tested};
+use super::{bulk, read, waiting};
+use crate::call::deliveries::{DeliveryRequest, DeliveryResponse, Redelivered, Tested};
 use crate::command::{Command, Reply};
 use crate::keys;
 use crate::owner::Owner;
@@ -22,42 +22,42 @@ use crate::records::{DeliveryRow, decode};
 ///
 /// # Errors
 /// What refuses it, or [`LeadershipLost`] when it may not have been done.
-pub async fn answer(owner: &Arc<Owner>, ask: DeliveryAsk, deadline: Instant) -> Answered<DeliveryDone> {
-    let account = ask.account();
-    Ok(match ask {
-        DeliveryAsk::Page { customer, query } => {
+pub async fn answer(owner: &Arc<Owner>, request: DeliveryRequest, deadline: Instant) -> Answered<DeliveryResponse> {
+    let account = request.account();
+    Ok(match request {
+        DeliveryRequest::Page { customer, query } => {
             let page = move |view: &dyn View, running: &Running| query::page(view, customer, &query, running);
-            DeliveryDone::Page(read(owner, account, deadline, page).await?)
+            DeliveryResponse::Page(read(owner, account, deadline, page).await?)
         }
-        DeliveryAsk::Find { customer, id } => {
+        DeliveryRequest::Find { customer, id } => {
             let find = move |view: &dyn View, running: &Running| query::detail(view, customer, id, running);
-            DeliveryDone::Found(read(owner, account, deadline, find).await?.map(Box::new))
+            DeliveryResponse::Found(read(owner, account, deadline, find).await?.map(Box::new))
         }
-        DeliveryAsk::Figures { customer, endpoint, since } => {
+        DeliveryRequest::Figures { customer, endpoint, since } => {
             let count =
                 move |view: &dyn View, running: &Running| query::figures(view, customer, endpoint, since, running);
-            DeliveryDone::Figures(read(owner, account, deadline, count).await?)
+            DeliveryResponse::Figures(read(owner, account, deadline, count).await?)
         }
-        DeliveryAsk::Waiting => {
-            DeliveryDone::Waiting(read(owner, account, deadline, |view, _| waiting::in_shard(view)).await?)
+        DeliveryRequest::Waiting => {
+            DeliveryResponse::Waiting(read(owner, account, deadline, |view, _| waiting::in_shard(view)).await?)
         }
-        DeliveryAsk::Redeliver { customer, id, again } => {
+        DeliveryRequest::Redeliver { customer, id, again } => {
             let row = read(owner, account, deadline, move |view, _| query::find(view, customer, id)).await?;
-            DeliveryDone::Redelivered(redeliver(owner, row, again).await?)
+            DeliveryResponse::Redelivered(redeliver(owner, row, again).await?)
         }
-        DeliveryAsk::Report(report) => {
+        DeliveryRequest::Report(report) => {
             let members = owner.node.directory.read(|state| state.nodes.len());
-            DeliveryDone::Ruled(owner.webhook_coordinator.lock().rule(&report, members, Timestamp::steady()))
+            DeliveryResponse::Ruled(owner.webhook_coordinator.lock().rule(&report, members, Timestamp::steady()))
         }
-        DeliveryAsk::TakeTest { customer } => {
+        DeliveryRequest::TakeTest { customer } => {
             let taken = owner.webhook_coordinator.lock().take_test(customer, Timestamp::steady());
-            DeliveryDone::Test(match taken {
+            DeliveryResponse::Test(match taken {
                 Ok(()) => Tested::Counted,
                 Err(retry_after) => Tested::TooMany { retry_after },
             })
         }
-        DeliveryAsk::CountSweep(sweep) => DeliveryDone::Matched(sweep::count(owner, sweep, deadline).await?),
-        DeliveryAsk::Sweep(sweep) => DeliveryDone::Matched(sweep::begin(owner, sweep, deadline).await?),
+        DeliveryRequest::CountBulk(bulk) => DeliveryResponse::Matched(bulk::count(owner, bulk, deadline).await?),
+        DeliveryRequest::BeginBulk(bulk) => DeliveryResponse::Matched(bulk::begin(owner, bulk, deadline).await?),
     })
 }
 

@@ -1,4 +1,4 @@
-//! Deals the leads of shards, by the weights of nodes and by what the shards have to do. Pure.
+//! Assigns the leaders of shards, by the weights of nodes and by what the shards have to do. Pure.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,8 +16,8 @@ const PARTS_TOLERATED: u128 = 4;
 /// The nodes that may hold each shard.
 pub(super) type Placed = [(ShardId, Vec<NodeId>)];
 
-/// Deals all leads. Whoever leads a shard goes on with it where it can; when what the nodes bear is too uneven then, leads
-/// move as long as that evens it out, at most so many: those first that even out the most.
+/// Assigns all leaders. Whoever leads a shard goes on with it where it can; when what the nodes bear is too uneven
+/// then, leaderships move as long as that evens it out, at most so many: those first that even out the most.
 pub(super) fn assign_leaders(
     placed: &Placed,
     leaders: &BTreeMap<ShardId, NodeId>,
@@ -41,8 +41,8 @@ struct Assignment<'a> {
 }
 
 impl<'a> Assignment<'a> {
-    /// With the leads of the present leaders, and those that these cannot have assigned to the others, the busiest
-    /// shards first.
+    /// With the leaderships of the present leaders, and those that these cannot have assigned to the others, the
+    /// busiest shards first.
     fn begin(placed: &'a Placed, leaders: &BTreeMap<ShardId, NodeId>, nodes: &[NodeRecord], loads: &'a Loads) -> Self {
         let mut assignment = Self {
             placed,
@@ -100,7 +100,7 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// The leads that would be better off at another replica.
+    /// The leaderships that would be better off at another replica.
     fn moves(&self) -> impl Iterator<Item = Gain> + '_ {
         self.placed.iter().flat_map(move |(shard, replicas)| {
             let from = self.leaders.get(shard).copied();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_leads_that_even_out_the_most_move_first_and_no_more_than_may() {
+    fn the_leaderships_that_even_out_the_most_move_first_and_no_more_than_may() {
         let (nodes, loads) = (nodes(&[1, 1, 1]), loads(&[9_000, 500, 400, 9_000, 9_000]));
         let leaders = (1..=5).map(|shard| (shard, 1)).collect();
         let moved = |most| {
@@ -189,7 +189,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn without_traffic_leads_are_dealt_by_number_and_weight(
+        fn without_traffic_leaders_are_assigned_by_number_and_weight(
             at in proptest::collection::vec(0..NODES, 1..40),
             weights in proptest::collection::vec(1_u32..5, NODES as usize),
             present in proptest::collection::vec(0..3_usize, 40),
@@ -211,7 +211,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_dealt_once_is_dealt_the_same_again_while_loads_sway_by_a_tenth(
+        fn what_was_assigned_once_is_assigned_the_same_again_while_loads_sway_by_a_tenth(
             at in proptest::collection::vec(0..NODES, 1..40),
             weights in proptest::collection::vec(1_u32..5, NODES as usize),
             traffic in proptest::collection::vec(0_u64..100_000, 40),

@@ -30,7 +30,7 @@ const UPDATE_PATIENCE: Duration = Duration::from_secs(10);
 /// How many moves run at once when nobody says otherwise: each copies a shard's state, and sends must not feel it.
 pub const AT_ONCE: u16 = 2;
 
-/// How many leads move at once that nobody asked to be moved: it is the busy shards that move.
+/// How many leaderships move at once that nobody asked to be moved: it is the busy shards that move.
 const LEADS_AT_ONCE: u16 = 1;
 
 /// What is to be done next.

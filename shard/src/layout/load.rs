@@ -1,4 +1,4 @@
-//! How much the shards have to do, for dealing their leads.
+//! How much the shards have to do, for the assignment of their leaders.
 //!
 //! What a shard has to do is measured as the work that its log brings ([`raft::group::Group::applied_per_second`]), by each
 //! of its replicas; it is whoever leads that has the rest of it, the sessions and the deliveries.
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use model::id::{NodeId, ShardId};
 
-use crate::facts::NodeStatus;
+use crate::report::NodeStatus;
 
 /// The load of a shard that has nothing to do: a quiet shard counts, too. Loads are whole numbers of thousandths of it.
 pub const QUIET: u64 = 1_000;
@@ -58,10 +58,10 @@ impl Loads {
         QUIET + self.traffic(shard)
     }
 
-    /// What nodes have to bear with these leads.
-    pub fn by_node(&self, leads: impl IntoIterator<Item = (ShardId, NodeId)>) -> BTreeMap<NodeId, Burden> {
+    /// What nodes have to bear with these leaderships.
+    pub fn by_node(&self, leaders: impl IntoIterator<Item = (ShardId, NodeId)>) -> BTreeMap<NodeId, Burden> {
         let mut nodes: BTreeMap<NodeId, Burden> = BTreeMap::new();
-        for (shard, node) in leads {
+        for (shard, node) in leaders {
             nodes.entry(node).or_default().add(shard, self);
         }
         nodes
@@ -101,7 +101,7 @@ fn middle(mut said: Vec<u64>) -> u64 {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::facts::tests::node_status;
+    use crate::report::tests::node_status;
 
     fn told(work: &[&[(ShardId, u64)]]) -> Loads {
         let said = (1..)

@@ -1,4 +1,5 @@
-//! Whether what the nodes bear has been so uneven for so long that leads should move without anybody asking for it.
+//! Whether what the nodes bear has been so uneven for so long that leaderships should move without anybody asking for
+//! it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,12 +10,12 @@ use raft::directory::members::NodeState;
 use raft::directory::state::DirectoryState;
 
 use super::load::{Loads, QUIET};
-use crate::facts::NodeStatus;
+use crate::report::NodeStatus;
 
-/// When leads move by themselves. The times are for a cluster at work; tests have their own.
+/// When leaderships move by themselves. The times are for a cluster at work; tests have their own.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Whether leads are moved at all. The loads are measured either way: repairs go by them.
+    /// Whether leaderships are moved at all. The loads are measured either way: repairs go by them.
     pub enabled: bool,
     pub look_every: Duration,
     /// How often in a row a node has to bear too much: what passes within minutes is not worth logins.
@@ -27,7 +28,7 @@ pub struct Rules {
     /// How much traffic must be beyond its share, in thousandths of a quiet shard: a quiet cluster is left alone, as is what
     /// is uneven by number alone.
     pub least_traffic: u64,
-    /// How many leads one change moves.
+    /// How many leaderships one change moves.
     pub most_moves: usize,
 }
 
@@ -77,7 +78,7 @@ impl LoadBalancer {
         self.uneven = if is_uneven { self.uneven.saturating_add(1) } else { 0 };
     }
 
-    /// Whether leads should move now.
+    /// Whether leaderships should move now.
     pub fn wants_moves(&self, state: &DirectoryState, date: Timestamp) -> bool {
         self.rules.enabled && self.uneven >= self.rules.looks && self.is_settled(state, date)
     }
@@ -128,7 +129,7 @@ mod tests {
     use super::super::place;
     use super::super::plan;
     use super::*;
-    use crate::facts::tests::node_status;
+    use crate::report::tests::node_status;
 
     const RULES: Rules = Rules {
         enabled: true,
@@ -187,7 +188,7 @@ mod tests {
         }
 
         /// Does what the driver would, at once.
-        fn move_leads(&mut self) -> Vec<MoveRecord> {
+        fn move_leaders(&mut self) -> Vec<MoveRecord> {
             let present: Vec<_> = self.state.placement.values().map(|place| &**place).collect();
             let moves = plan::even_out(&present, &three(), &self.load_balancer.loads, RULES.most_moves);
             for each in &moves {
@@ -212,19 +213,19 @@ mod tests {
         }
 
         fn traffic(&self) -> Vec<u64> {
-            let leads = self.state.placement.values().map(|place| (place.shard, place.leader));
-            self.load_balancer.loads.by_node(leads).values().map(|bears| bears.traffic / QUIET).collect()
+            let leaders = self.state.placement.values().map(|place| (place.shard, place.leader));
+            self.load_balancer.loads.by_node(leaders).values().map(|bears| bears.traffic / QUIET).collect()
         }
     }
 
     #[test]
-    fn a_node_that_bears_too_much_for_long_gives_a_few_leads_away_and_then_all_is_left_alone() {
+    fn a_node_that_bears_too_much_for_long_gives_a_few_leaderships_away_and_then_all_is_left_alone() {
         // All that node 1 leads is busy, and a little elsewhere.
         let mut scene = Scene::new(|_, leader| if leader == 1 { 1_000 } else { 100 });
         assert_eq!(scene.looks(2), 0, "it may pass");
         assert_eq!(scene.looks(1), 1);
         let before = scene.traffic();
-        let moves = scene.move_leads();
+        let moves = scene.move_leaders();
         assert_eq!(moves.len(), 2);
         assert!(moves.iter().all(|each| !each.changes_replicas() && each.leader != 1), "{moves:?}");
         assert!(scene.traffic().iter().max() < before.iter().max(), "{:?} after {before:?}", scene.traffic());
@@ -233,7 +234,7 @@ mod tests {
         let mut changes = 1;
         for _ in 0..20 {
             if scene.looks(RULES.rest.as_secs() + u64::from(RULES.looks)) > 0 {
-                scene.move_leads();
+                scene.move_leaders();
                 changes += 1;
             }
         }
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_quiet_even_passing_or_away_is_no_reason_to_move_leads() {
+    fn what_is_quiet_even_passing_or_away_is_no_reason_to_move_leaderships() {
         let mut quiet = Scene::new(|_, leader| if leader == 1 { 20 } else { 0 });
         assert_eq!(quiet.looks(20), 0);
         let mut even = Scene::new(|_, _| 500);

@@ -39,9 +39,9 @@ pub fn usual_shard_count(nodes: usize, cores_a_node: usize) -> u16 {
 pub fn place(shard_count: u16, nodes: &[NodeRecord]) -> Vec<PlacementRecord> {
     let ring = Ring::of(nodes);
     let placed: Vec<(ShardId, Vec<NodeId>)> = (1..=shard_count).map(|shard| (shard, ring.replicas(shard))).collect();
-    let leads = assign_leaders(&placed, &BTreeMap::new(), nodes, &Loads::default(), usize::MAX);
+    let leaders = assign_leaders(&placed, &BTreeMap::new(), nodes, &Loads::default(), usize::MAX);
     let records = placed.into_iter().filter_map(|(shard, replicas)| {
-        let leader = *leads.get(&shard)?;
+        let leader = *leaders.get(&shard)?;
         Some(PlacementRecord { shard, replicas, leader, formed: false, settled: true })
     });
     records.collect()
@@ -143,7 +143,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_shard_has_distinct_replicas_and_leads_are_even(count in 1_u64..9, shards in 1_u16..64) {
+        fn every_shard_has_distinct_replicas_and_leaders_are_even(count in 1_u64..9, shards in 1_u16..64) {
             let nodes: Vec<_> = (1..=count).map(|id| node(id, "a", 1)).collect();
             let placement = place(shards, &nodes);
             prop_assert_eq!(placement.len(), usize::from(shards));

@@ -2,7 +2,7 @@
 //!
 //! - [`balance`]: the ring's own placement, for an operator who asks for it.
 //! - [`repair`]: as few moves as give every shard its replicas, for the cluster itself.
-//! - [`even_out`]: leads alone, for the cluster itself, when its nodes bear unlike loads.
+//! - [`even_out`]: leaderships alone, for the cluster itself, when its nodes bear unlike loads.
 //! - [`to_node`]: one shard to one node, by hand.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,14 +55,14 @@ pub fn is_whole(place: &PlacementRecord, nodes: &[NodeRecord]) -> bool {
     place.replicas.len() >= REPLICAS.min(nodes.len()) && place.replicas.iter().all(holds)
 }
 
-/// Moves of leads alone, at most so many, that even out what the nodes bear.
+/// Moves of leaderships alone, at most so many, that even out what the nodes bear.
 pub fn even_out(present: &[&PlacementRecord], nodes: &[NodeRecord], loads: &Loads, most: usize) -> Vec<MoveRecord> {
     let placed: Vec<(ShardId, Vec<NodeId>)> =
         present.iter().map(|place| (place.shard, place.replicas.clone())).collect();
     let leaders = present.iter().map(|place| (place.shard, place.leader)).collect();
-    let leads = assign_leaders(&placed, &leaders, nodes, loads, most);
+    let assigned = assign_leaders(&placed, &leaders, nodes, loads, most);
     let led_elsewhere = |place: &&PlacementRecord| {
-        let leader = leads.get(&place.shard).copied().filter(|leader| *leader != place.leader)?;
+        let leader = assigned.get(&place.shard).copied().filter(|leader| *leader != place.leader)?;
         Some(MoveRecord::waiting(place, place.replicas.clone(), leader))
     };
     present.iter().filter_map(led_elsewhere).collect()
@@ -76,8 +76,8 @@ pub fn elsewhere(each: &MoveRecord, nodes: &[NodeRecord]) -> Option<(Vec<NodeId>
     Some((to, leader))
 }
 
-/// The move that brings a shard to a node: its lead, where the node has a replica, and else a replica and the lead, in
-/// place of the node that should lead it now. `None` when it leads already.
+/// The move that brings a shard to a node: its leadership, where the node has a replica, and else a replica and the
+/// leadership, in place of the node that should lead it now. `None` when it leads already.
 pub fn to_node(place: &PlacementRecord, node: NodeId, nodes: &[NodeRecord]) -> Option<MoveRecord> {
     if place.leader == node && place.replicas.contains(&node) {
         return None;
@@ -100,10 +100,10 @@ fn moves(
 ) -> Vec<MoveRecord> {
     let placed: Vec<(ShardId, Vec<NodeId>)> = present.iter().map(|place| (place.shard, wanted(place))).collect();
     let leaders: BTreeMap<ShardId, NodeId> = present.iter().map(|place| (place.shard, place.leader)).collect();
-    let leads = assign_leaders(&placed, &leaders, nodes, loads, usize::MAX);
+    let assigned = assign_leaders(&placed, &leaders, nodes, loads, usize::MAX);
     let mut moves = Vec::new();
     for (place, (shard, to)) in present.iter().zip(&placed) {
-        let Some(leader) = leads.get(shard).copied() else { continue };
+        let Some(leader) = assigned.get(shard).copied() else { continue };
         if same_nodes(&place.replicas, to) && place.leader == leader {
             continue;
         }
@@ -130,9 +130,9 @@ fn steps(place: &PlacementRecord, to: &[NodeId], leader: NodeId, nodes: &[NodeRe
         if next.is_empty() {
             continue;
         }
-        let lead = [leader, at.leader].into_iter().find(|node| next.contains(node)).unwrap_or(next[0]);
-        steps.push(MoveRecord::waiting(&at, next.clone(), lead));
-        (at.replicas, at.leader) = (next, lead);
+        let led_by = [leader, at.leader].into_iter().find(|node| next.contains(node)).unwrap_or(next[0]);
+        steps.push(MoveRecord::waiting(&at, next.clone(), led_by));
+        (at.replicas, at.leader) = (next, led_by);
     }
     let rest: Vec<NodeId> = at.replicas.iter().copied().chain(coming).collect();
     if !same_nodes(&rest, &at.replicas) || at.leader != leader {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_grows_from_one_to_three_raises_replication_to_three_and_deals_the_leads() {
+    fn a_cluster_that_grows_from_one_to_three_raises_replication_to_three_and_assigns_the_leaders() {
         let mut placed = place(16, &nodes([1]));
         for count in 2..=3 {
             let nodes = nodes(1..=count);
@@ -240,8 +240,8 @@ mod tests {
         let all = nodes(1..=4);
         let place = PlacementRecord { shard: 1, replicas: vec![1, 2, 3], leader: 2, formed: true, settled: true };
         assert_eq!(to_node(&place, 2, &all), None);
-        let lead = to_node(&place, 3, &all);
-        assert!(lead.is_some_and(|lead| lead.to == [1, 2, 3] && lead.leader == 3 && !lead.changes_replicas()));
+        let led = to_node(&place, 3, &all);
+        assert!(led.is_some_and(|step| step.to == [1, 2, 3] && step.leader == 3 && !step.changes_replicas()));
         let whole = to_node(&place, 4, &all);
         assert!(whole.is_some_and(|whole| whole.to == [1, 3, 4] && whole.leader == 4));
     }

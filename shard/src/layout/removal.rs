@@ -27,7 +27,7 @@ pub enum Risk {
     /// The removal would wait for it, however long that takes.
     #[error("{group} would be given a replica on {away}, which does not answer; start it, or remove it first")]
     WouldWait { group: String, away: String },
-    /// It would stay, and say that it is not ready, until another one takes its leads.
+    /// It would stay, and say that it is not ready, until another one takes its leaderships.
     #[error(
         "no other node takes leads: with node {0} gone, balancers would find nobody; undrain or start another one first"
     )]

@@ -90,22 +90,22 @@ impl Cutter {
     /// [`Unfit`], or `None` when too many wait for their turn.
     pub(crate) async fn cut(&self, account: CustomerId, spooled: Spooled) -> Result<Picture, Option<Unfit>> {
         let until = Instant::now() + PATIENCE;
-        let turn = timeout_at(until, self.running.take(account)).await.map_err(|_| None)?;
+        let share = timeout_at(until, self.running.take(account)).await.map_err(|_| None)?;
         // A decoder that panics has met bytes that it does not take.
         let damaged = |_| Some(Unfit::Damaged);
         let measuring = move || {
             let charge = File::open(spooled.path()).map_err(ImageError::IoError).map_err(Unfit::from);
-            // The turn goes through the threads, too: who hangs up gives none back while his work waits there.
-            charge.and_then(|file| charge_of(BufReader::new(file))).map(|charge| (charge, spooled, turn))
+            // The share goes through the threads, too: who hangs up gives none back while his work waits there.
+            charge.and_then(|file| charge_of(BufReader::new(file))).map(|charge| (charge, spooled, share))
         };
-        let (charge, spooled, turn) = self.workshop.run(measuring).await.map_err(damaged)??;
+        let (charge, spooled, share) = self.workshop.run(measuring).await.map_err(damaged)??;
         let pieces = u32::try_from(charge.div_ceil(PIECE)).map_err(|_| Some(Unfit::TooManyPixels))?;
         let memory = timeout_at(until, self.memory.clone().acquire_many_owned(pieces)).await;
         let Ok(Ok(memory)) = memory else { return Err(None) };
         let runtime = Handle::current();
         let cutting = move || {
             // Held by the thread: it takes its memory until it ends, whoever waits for it.
-            let _held = (Turn { share: Some(turn), begun: Instant::now(), runtime }, memory);
+            let _held = (PicturePermit { share: Some(share), begun: Instant::now(), runtime }, memory);
             let file = File::open(spooled.path()).map_err(ImageError::IoError)?;
             cut(BufReader::new(file))
         };
@@ -113,15 +113,15 @@ impl Cutter {
     }
 }
 
-/// The turn of a picture that is worked on. Its account rests after it, however it ends.
-struct Turn {
+/// The right to work on a picture. Its account rests after it, however the work ends.
+struct PicturePermit {
     /// `None` once it goes.
     share: Option<Share>,
     begun: Instant,
     runtime: Handle,
 }
 
-impl Drop for Turn {
+impl Drop for PicturePermit {
     fn drop(&mut self) {
         if let Some(share) = self.share.take() {
             share.rest(self.begun.elapsed().min(LONGEST_REST), &self.runtime);
@@ -548,7 +548,7 @@ mod tests {
         let [loud, quiet] = [(); 2].map(|()| CustomerId::random());
         let share = Some(cutter.running.take(loud).await);
         let begun = Instant::now().checked_sub(LONGEST_REST * 9).unwrap();
-        drop(Turn { share, begun, runtime: Handle::current() });
+        drop(PicturePermit { share, begun, runtime: Handle::current() });
         assert!(cutter.running.try_take(loud).is_none() && cutter.running.try_take(quiet).is_some());
         timeout_at(Instant::now() + PATIENCE, cutter.running.take(loud)).await.unwrap();
     }

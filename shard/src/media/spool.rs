@@ -1,6 +1,6 @@
 //! Bytes of unknown length on their way in: streamed to a temporary file, hashed and measured as they come.
 //!
-//! A file that is not kept is removed when its owner goes; those that a crash leaves are swept at the next start.
+//! A file that is not kept is removed when its owner goes; those that a crash leaves are removed at the next start.
 
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};

@@ -32,17 +32,17 @@ pub(super) struct ReplicatedAuth {
     customer: CustomerId,
     /// What the state takes; counted when it is first asked for, and kept from there on, as nobody else writes it meanwhile.
     size: Mutex<Option<Size>>,
-    door: Door,
+    fence: WriteFence,
 }
 
 impl ReplicatedAuth {
     pub fn new(owner: Arc<Owner>, channel: ChannelId, customer: CustomerId) -> Self {
-        Self { owner, channel, customer, size: Mutex::new(None), door: Door::default() }
+        Self { owner, channel, customer, size: Mutex::new(None), fence: WriteFence::default() }
     }
 
     /// Keeps nothing more, and returns once what was on its way is in the log.
     pub async fn close(&self) -> Closed {
-        self.door.close().await
+        self.fence.close().await
     }
 
     fn customer(&self) -> Result<Arc<CustomerRecord>, AuthError> {
@@ -132,7 +132,7 @@ impl AuthStore for ReplicatedAuth {
         let seal = |write| sealed(&self.owner.node.secrets, &customer, self.channel, write);
         let writes = batch.into_iter().map(seal).collect::<Result<Vec<_>, SealError>>();
         let writes = writes.map_err(|error| AuthError::Unavailable(error.to_string()))?;
-        self.door.pass(self.store(writes)).await
+        self.fence.pass(self.store(writes)).await
     }
 }
 
@@ -150,11 +150,11 @@ impl Closed {
 
 /// What lets a session's writes through, until it is closed.
 #[derive(Default)]
-struct Door {
+struct WriteFence {
     closed: RwLock<Option<watch::Receiver<bool>>>,
 }
 
-impl Door {
+impl WriteFence {
     /// Writes; where it is closed, waits for what becomes of the state.
     async fn pass(&self, write: impl Future<Output = Result<(), AuthError>>) -> Result<(), AuthError> {
         let closed = self.closed.read().await;
@@ -222,33 +222,33 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_door_lets_out_who_is_on_the_way_before_it_closes_and_nobody_after() {
-        let (door, (go, gone)) = (Door::default(), tokio::sync::oneshot::channel::<()>());
-        let on_its_way = door.pass(async { gone.await.map_err(|_| AuthError::Fenced) });
-        let closing = door.close();
+    async fn a_fence_lets_through_what_is_on_its_way_before_it_closes_and_nothing_after() {
+        let (fence, (go, gone)) = (WriteFence::default(), tokio::sync::oneshot::channel::<()>());
+        let on_its_way = fence.pass(async { gone.await.map_err(|_| AuthError::Fenced) });
+        let closing = fence.close();
         tokio::pin!(on_its_way, closing);
         assert!(futures::poll!(&mut on_its_way).is_pending() && futures::poll!(&mut closing).is_pending());
         go.send(()).unwrap();
         on_its_way.await.unwrap();
         let closed = closing.await;
-        let behind = door.pass(late());
+        let behind = fence.pass(late());
         tokio::pin!(behind);
         assert!(futures::poll!(&mut behind).is_pending(), "nothing may leave before the wipe is certain");
         closed.wiped();
         behind.await.unwrap();
-        door.pass(late()).await.unwrap();
+        fence.pass(late()).await.unwrap();
     }
 
     #[tokio::test]
-    async fn behind_a_door_that_was_closed_for_no_wipe_everything_is_refused() {
-        let door = Door::default();
-        let closed = door.close().await;
-        let behind = door.pass(late());
+    async fn behind_a_fence_that_was_closed_for_no_wipe_everything_is_refused() {
+        let fence = WriteFence::default();
+        let closed = fence.close().await;
+        let behind = fence.pass(late());
         tokio::pin!(behind);
         assert!(futures::poll!(&mut behind).is_pending());
         drop(closed);
         assert!(matches!(behind.await, Err(AuthError::Fenced)));
-        assert!(matches!(door.pass(late()).await, Err(AuthError::Fenced)));
+        assert!(matches!(fence.pass(late()).await, Err(AuthError::Fenced)));
     }
 
     #[test]

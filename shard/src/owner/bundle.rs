@@ -19,7 +19,7 @@ use super::channel::{Channel, Worked};
 use super::committer::Answered;
 use super::lifecycle::Extra;
 use super::submission::LARGEST_COMMAND;
-use crate::call::Done;
+use crate::call::OwnerResponse;
 use crate::call::bundle::{Export, Exported, Import, LIDS, LidPair, PART, Place, StateRow};
 use crate::command::{Command, NewEvent, Reply};
 use crate::keys;
@@ -32,7 +32,7 @@ const ROWS_AT_ONCE: usize = 32;
 impl Channel {
     /// Reads a part of what the channel holds, in a status that nothing but an explicit call leaves.
     pub async fn export(&mut self, Export { from }: Export) -> Answered<Worked> {
-        if self.row.forgotten {
+        if self.row.deleted {
             return Err(CallError::channel_not_found().into());
         }
         let status = self.row.status;
@@ -71,7 +71,7 @@ impl Channel {
             push_name: self.row.push_name.clone(),
         };
         let part = Exported { version: self.row.version, identity, rows, lids, next };
-        Ok(Worked::Done(Done::Exported(Box::new(part))))
+        Ok(Worked::Done(OwnerResponse::Exported(Box::new(part))))
     }
 
     /// Reads rows until they fill a part. Says whether there may be more.
@@ -108,7 +108,7 @@ impl Channel {
 
     /// Takes a step of an import.
     pub async fn import(&mut self, import: Import, call_id: Uuid) -> Answered<Worked> {
-        if self.row.forgotten {
+        if self.row.deleted {
             return Err(CallError::channel_not_found().into());
         }
         match import {
@@ -133,7 +133,7 @@ impl Channel {
                 return Err(self.refusal(refusal, Trigger::Imported, before).into());
             }
         }
-        self.forget_sync().await?;
+        self.clear_sync().await?;
         // The other cluster may have gone on with the session after it was exported.
         self.store(vec![mark()], Vec::new()).await?;
         Ok(self.imported())
@@ -148,7 +148,7 @@ impl Channel {
     }
 
     fn imported(&self) -> Worked {
-        Worked::Done(Done::Imported { version: self.row.version })
+        Worked::Done(OwnerResponse::Imported { version: self.row.version })
     }
 
     async fn store(&mut self, rows: Vec<StateRow>, lids: Vec<LidPair>) -> Answered<()> {
@@ -158,7 +158,7 @@ impl Channel {
         commands.push(Command::Auth { channel: self.row.id, customer: self.row.customer, writes });
         match self.owner.committer.commit(commands).await?.pop() {
             Some(Reply::Done) => {}
-            Some(Reply::Forgotten) => return Err(CallError::channel_not_found().into()),
+            Some(Reply::ChannelDeleted) => return Err(CallError::channel_not_found().into()),
             Some(Reply::TooLarge) => return Err(CallError::payload_too_large_over(LARGEST_COMMAND as u64).into()),
             _ => return Err(CallError::internal_error().into()),
         }

@@ -37,7 +37,7 @@ use super::transfers::held::Held;
 use super::transfers::{Finished, Transfers};
 use super::{Owner, SEND_PATIENCE};
 use crate::call::request::PairCode;
-use crate::call::{Done, QrCode, Sent, Work};
+use crate::call::{OwnerResponse, QrCode, Sent, Work};
 use crate::command::{Command, Reply};
 use crate::keys;
 use crate::media::command::MediaRoom;
@@ -74,7 +74,7 @@ const CRASH_WINDOW: Duration = Duration::from_secs(600);
 pub enum ToChannel {
     Work(Box<Piece>),
     /// Close the session in order and end; the answer comes when the network knows.
-    HandOver(oneshot::Sender<()>),
+    CloseForTransfer(oneshot::Sender<()>),
     /// Somebody asks for bytes that are not here.
     Fetch(Box<(MediaId, Option<oneshot::Sender<FetchEnd>>)>),
 }
@@ -93,7 +93,7 @@ pub struct Piece {
 
 /// What a channel's task answers; the caller's task does the waiting that is left.
 pub enum Worked {
-    Done(Done),
+    Done(OwnerResponse),
     /// The send is committed; its verdict comes, or does not, while the caller waits.
     Accepted(Sent, Option<oneshot::Receiver<SendVerdict>>),
     /// A QR text is on its way.
@@ -125,7 +125,7 @@ pub(super) struct ShownQr {
 }
 
 /// A pair code that was asked for.
-pub(super) struct PairCodeAsked {
+pub(super) struct PairCodeRequest {
     pub at: Instant,
     /// Told when the network gave it; closed when that came to nothing.
     pub answer: oneshot::Receiver<()>,
@@ -154,7 +154,7 @@ pub(super) struct Channel {
     /// clock that does not jump; of the row's own times, which are for people, a late replacement alone counts.
     pub reconnecting_since: Option<Instant>,
     pub replaced_at: Option<Instant>,
-    pub pair_code: Option<PairCodeAsked>,
+    pub pair_code: Option<PairCodeRequest>,
     age_checked: Instant,
     pub transfers: Transfers,
     /// Items that wait for bytes, and those behind them.
@@ -268,9 +268,9 @@ impl Channel {
         }
     }
 
-    /// Runs until the owner's right ends, the channel is handed over, or there is nothing to do. A turn that panics
-    /// costs the session, and the channel begins anew from what is stored; a channel that does so again and again is
-    /// taken out of service (T26).
+    /// Runs until the owner's right ends, the channel is closed for a transfer, or there is nothing to do. A turn that
+    /// panics costs the session, and the channel begins anew from what is stored; a channel that does so again and
+    /// again is taken out of service (T26).
     pub async fn run(mut self: Box<Self>, mut mailbox: mpsc::Receiver<ToChannel>, mut recover: bool) {
         let lost = self.owner.lost.clone();
         let mut crashes: Vec<Instant> = Vec::new();
@@ -352,8 +352,8 @@ impl Channel {
         }
     }
 
-    /// Takes what has come in. Returns true when the channel was handed over. Each turn asks for room for all that may happen in it:
-    /// boxed is what happens in few of them, so that those of sends ask for little.
+    /// Takes what has come in. Returns true when the channel was closed for a transfer. Each turn asks for room for all
+    /// that may happen in it: boxed is what happens in few of them, so that those of sends ask for little.
     async fn step(
         &mut self,
         finished: Option<Finished>,
@@ -455,13 +455,13 @@ impl Channel {
         self.finish(batch).await
     }
 
-    /// Returns true when the channel was handed over.
+    /// Returns true when the channel was closed for a transfer.
     async fn take_work(&mut self, work: &mut Vec<ToChannel>) -> Result<bool, LeadershipLost> {
         let mut batch = Batch::default();
         for message in work.drain(..) {
             match message {
-                // Dropped while the shard is handed over: its caller asks the next owner.
-                ToChannel::Work(_) if self.owner.is_handing_over() => {}
+                // Dropped while the leadership is transferred: its caller asks the next owner.
+                ToChannel::Work(_) if self.owner.is_transferring() => {}
                 ToChannel::Work(piece) => match *piece {
                     // What is done for nobody keeps an overload from ending, and the caller may have sent it anew under another id.
                     Piece { work: Work::Send(_), reply, .. } if reply.is_closed() => {}
@@ -487,9 +487,9 @@ impl Channel {
                     let (media, waiting) = *fetch;
                     self.fetch_now(media, waiting);
                 }
-                ToChannel::HandOver(done) => {
+                ToChannel::CloseForTransfer(done) => {
                     self.finish(batch).await?;
-                    Box::pin(self.hand_over()).await?;
+                    Box::pin(self.close_for_transfer()).await?;
                     let _ = done.send(());
                     return Ok(true);
                 }
@@ -524,7 +524,7 @@ impl Channel {
                         Some(Reply::Unchanged) => self.sent_before(*row, client_ref),
                         Some(Reply::Refused(status)) => Err(self.refuse_send(*status)),
                         Some(Reply::QueueFull) => Err(CallError::worker_at_capacity()),
-                        Some(Reply::Forgotten) => Err(CallError::channel_not_found()),
+                        Some(Reply::ChannelDeleted) => Err(CallError::channel_not_found()),
                         Some(Reply::OverQuota { used }) => {
                             let MediaRoom { limit, elsewhere } = room.unwrap_or_default();
                             Err(CallError::plan_limit(Quota::MediaBytes, limit, elsewhere + used))

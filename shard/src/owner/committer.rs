@@ -79,7 +79,7 @@ pub enum NotDone {
     Refused(#[from] CallError),
     /// It may not have been done, or not be known to be: the next owner is to be asked, with the same ids.
     #[error(transparent)]
-    Lost(#[from] LeadershipLost),
+    LeadershipLost(#[from] LeadershipLost),
 }
 
 /// What a call comes to at an owner.
@@ -93,7 +93,7 @@ pub fn told<T>(answered: Answered<T>) -> Result<Result<T, CallError>, Leadership
     match answered {
         Ok(done) => Ok(Ok(done)),
         Err(NotDone::Refused(error)) => Ok(Err(error)),
-        Err(NotDone::Lost(lost)) => Err(lost),
+        Err(NotDone::LeadershipLost(lost)) => Err(lost),
     }
 }
 

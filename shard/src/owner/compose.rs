@@ -6,7 +6,7 @@ use model::id::{MediaId, MessageId};
 use model::issue::{IssueCode, Violation};
 use model::media::MediaState;
 use model::message::{Content, LinkPreview, MessageKey, Quoted, Surroundings};
-use model::send::{AskedPreview, bare_preview};
+use model::send::{PreviewMode, bare_preview};
 use model::time::Timestamp;
 use raft::machine::View;
 
@@ -52,9 +52,9 @@ impl Channel {
         };
         let asked = (*send.around).clone();
         let link_preview = match asked.preview {
-            AskedPreview::Shown(preview) => Some(preview),
-            AskedPreview::Usual if self.settings.settings.link_preview => first_link_of(&content),
-            AskedPreview::Usual | AskedPreview::Off => None,
+            PreviewMode::Shown(preview) => Some(preview),
+            PreviewMode::Usual if self.settings.settings.link_preview => first_link_of(&content),
+            PreviewMode::Usual | PreviewMode::Off => None,
         };
         let (target_author, said_at) = match content.target() {
             Some(key) => (self.author_of(key), Some(Timestamp::now())),

@@ -4,7 +4,7 @@
 //! As the copy of the directory grows old, its channels first *hold*: they take in nothing, write nothing and acknowledge
 //! nothing. An event whose endpoints were looked up in a copy that was too old never gets into the log (see `committer`).
 //! Where the directory is not heard for longer, the ownership ends with all its sessions, among which may be that of a
-//! channel that was deleted, and the lead goes to a node that hears it (see `hosting`).
+//! channel that was deleted, and the leadership goes to a node that hears it (see `hosting`).
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ const END_FROM: Duration = Duration::from_secs(4);
 /// Between two looks of a channel that holds; the node asks for confirmation by itself.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// How long another node may take to say how it is, and how long the transfer of a lead may take.
+/// How long another node may take to say how it is, and how long the transfer of the leadership of a shard may take.
 pub(super) const STATUS_PATIENCE: Duration = Duration::from_millis(250);
 pub(super) const TRANSFER_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -53,7 +53,7 @@ pub(super) fn is_deaf(directory: &Directory, election_min: Duration) -> bool {
     !directory.is_fresh() && directory.age().is_none_or(|age| age >= end_from(election_min))
 }
 
-/// A lead without an owner, because this node does not hear the directory.
+/// A leadership without an owner, because this node does not hear the directory.
 #[derive(Default)]
 pub(super) struct Deaf {
     since: Option<Instant>,
@@ -79,9 +79,9 @@ impl Deaf {
     }
 }
 
-/// Gives a shard's lead to the first voter that is ready and has caught up, if there is one. Not in order: the channels of
-/// an owner that hears nothing have nothing to say.
-pub(super) async fn give_lead_away(group: &Group, nodes: &dyn Nodes) {
+/// Gives a shard's leadership to the first voter that is ready and has caught up, if there is one. Not in order: the
+/// channels of an owner that hears nothing have nothing to say.
+pub(super) async fn give_leadership_away(group: &Group, nodes: &dyn Nodes) {
     let shard = group.id();
     for node in group.members().voters {
         if node == nodes.node() {

@@ -1,5 +1,5 @@
 //! Begins an ownership when this node leads a shard and has applied what earlier leaders answered, and ends it when
-//! the term does. Also moves a lead to where the placement wants it.
+//! the term does. Also moves the leadership of a shard to where the placement wants it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::committer::Committer;
-use super::hearing::{Deaf, STATUS_PATIENCE, TRANSFER_PATIENCE, give_lead_away, is_deaf};
+use super::hearing::{Deaf, STATUS_PATIENCE, TRANSFER_PATIENCE, give_leadership_away, is_deaf};
 use super::message_bytes::MessageBytes;
 use super::status_counts::StatusCounts;
 use super::streams::{gather, relay};
-use super::{MOST_SWEEPS_OF_ONE, NodeContext, Owner, members};
+use super::{MOST_BULK_OF_ONE, NodeContext, Owner, members};
 use crate::buckets::Buckets;
 use crate::command::{BATCH_VERSION, Batch, BatchReply};
 use crate::shares::Shares;
@@ -45,17 +45,17 @@ const FENCE_MARGIN: Duration = Duration::from_millis(20);
 /// How long the first entry of an ownership may take.
 const BARRIER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often the place of the lead is looked at, and how many times in a row the wanted node has to be ready.
+/// How often the place of the leadership is looked at, and how many times in a row the wanted node has to be ready.
 const PLACE_CHECK: Duration = Duration::from_secs(1);
 const SETTLED_CHECKS: u32 = 5;
 
-/// How long a lead that should move stays for the sake of a pairing, as long as one can take, and while the wanted node warms
-/// up.
+/// How long a leadership that should move stays for the sake of a pairing, as long as one can take, and while the
+/// wanted node warms up.
 const HOLD_PATIENCE: Duration = Duration::from_secs(180);
 
-/// How long channels may take to close when their shard is handed over, and the other node to take it: whatever time is left by them,
-/// and no less than [`TRANSFER_PATIENCE`].
-const HAND_OVER_PATIENCE: Duration = Duration::from_secs(5);
+/// How long channels may take to close when the leadership of their shard is transferred, and the other node to take
+/// it: whatever time is left by them, and no less than [`TRANSFER_PATIENCE`].
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A task beside an ownership, as it is begun.
 type Upkeep = fn(Arc<Owner>) -> BoxFuture<'static, ()>;
@@ -126,7 +126,7 @@ impl Hosting {
             if epoch.is_none() || self.context.directory.is_fresh() {
                 deaf.ended();
             } else if deaf.looks_for_another(Instant::now()) {
-                give_lead_away(&self.group, &*self.context.nodes).await;
+                give_leadership_away(&self.group, &*self.context.nodes).await;
             }
             if let Some(epoch) = epoch.filter(|_| self.context.directory.is_fresh()) {
                 // A term has one leader: nobody else has counted since an ownership that ended within it.
@@ -170,14 +170,14 @@ impl Hosting {
         let upkeeps: [(&'static str, Upkeep); 12] = [
             ("the watch over a shard's deleted channels", |owner| Box::pin(watch_directory(owner))),
             ("the forming of a shard", |owner| Box::pin(say_formed(owner))),
-            ("the place of a shard's lead", |owner| Box::pin(keep_lead_placed(owner))),
+            ("the place of a shard's leader", |owner| Box::pin(keep_leader_placed(owner))),
             ("the members of a shard", |owner| Box::pin(members::keep(owner))),
             ("the end of sends that were left waiting", |owner| Box::pin(super::left_sends::run(owner))),
             ("the expiry of a shard's rows", |owner| Box::pin(super::expiry::run(owner))),
             ("the measuring of a shard's messages", |owner| Box::pin(super::message_bytes::run(owner))),
             ("the sealing anew of a shard's secrets", |owner| Box::pin(super::reseal::run(owner))),
             ("the gathering of streamed events", |owner| Box::pin(gather::run(owner))),
-            ("the sweep of relayed events", |owner| Box::pin(relay::sweep(owner))),
+            ("the expiry of relayed events", |owner| Box::pin(relay::expire(owner))),
             ("the expiry of a shard's media", |owner| Box::pin(super::expiry::media::run(owner))),
             ("the take-over of a shard's deliveries", |owner| {
                 Box::pin(async move { owner.node.deliveries.take_over(owner.clone()).await })
@@ -238,7 +238,7 @@ impl Hosting {
         let barrier = Batch { version: BATCH_VERSION, epoch, node: self.context.node, commands: Vec::new() };
         let entry = msgpack::to_vec_named(&barrier).expect("a batch of plain fields is always written");
         let answer = self.group.propose(Bytes::from(entry), Instant::now() + BARRIER_PATIENCE).await.ok()?;
-        // The lead may have been lost and won again meanwhile: then the barrier is of the past.
+        // The leadership may have been lost and won again meanwhile: then the barrier is of the past.
         if !matches!(msgpack::from_slice(&answer), Ok(BatchReply::Replies(..))) {
             return None;
         }
@@ -275,9 +275,9 @@ impl Hosting {
             streams,
             channels: Mutex::new(HashMap::new()),
             recovering: Mutex::default(),
-            handing_over: AtomicBool::new(false),
+            transferring: AtomicBool::new(false),
             wiping: Semaphore::new(WIPED_AT_ONCE),
-            sweeps: Shares::new(Semaphore::MAX_PERMITS, MOST_SWEEPS_OF_ONE),
+            bulk: Shares::new(Semaphore::MAX_PERMITS, MOST_BULK_OF_ONE),
             message_bytes: MessageBytes::default(),
         }))
     }
@@ -325,11 +325,11 @@ async fn say_formed(owner: Arc<Owner>) {
     }
 }
 
-/// Moves the lead to the node that should have it, once that node has been up and caught up for a while; at once when
-/// this node should not have it any longer.
-async fn keep_lead_placed(owner: Arc<Owner>) {
+/// Moves the leadership to the node that should have it, once that node has been up and caught up for a while; at once
+/// when this node should not have it any longer.
+async fn keep_leader_placed(owner: Arc<Owner>) {
     let mut seen_ready = 0;
-    // Since when the lead would have moved if nobody were pairing.
+    // Since when the leadership would have moved if nobody were pairing.
     let mut held_since: Option<Instant> = None;
     let mut checks = supervise::ticks(PLACE_CHECK);
     loop {
@@ -348,7 +348,7 @@ async fn keep_lead_placed(owner: Arc<Owner>) {
                 continue;
             }
             // One after the other: callers wait for one shard at a time.
-            let Ok(_turn) = owner.node.handing_over.acquire().await else { return };
+            let Ok(_permit) = owner.node.transferring.acquire().await else { return };
             if !at_once && !takes_one_more(&owner, target, held.elapsed() >= HOLD_PATIENCE).await {
                 continue;
             }
@@ -357,14 +357,15 @@ async fn keep_lead_placed(owner: Arc<Owner>) {
             if !at_once {
                 tracing::info!(shard = owner.shard, target, "the lead goes where it should be");
             }
-            hand_over_lead(&owner, target).await;
+            transfer_leadership(&owner, target).await;
         }
     }
 }
 
-/// Whether a node that should lead may be given a lead now. One that has just come back has nothing in its memory and may have
-/// to log in thousands of channels: it gets its leads a few at a time, from all nodes together, each when it has warmed up
-/// from the one before. A node that is never done with that (`waited_enough`) gets them all the same.
+/// Whether a node that should lead may be given the leadership of a shard now. One that has just come back has nothing
+/// in its memory and may have to log in thousands of channels: it gets its leaderships a few at a time, from all nodes
+/// together, each when it has warmed up from the one before. A node that is never done with that (`waited_enough`) gets
+/// them all the same.
 async fn takes_one_more(owner: &Owner, target: NodeId, waited_enough: bool) -> bool {
     let node_status = owner.node.nodes.status_of(target, Instant::now() + STATUS_PATIENCE).await;
     node_status.is_some_and(|node_status| node_status.ready && (!node_status.warming_up || waited_enough))
@@ -410,13 +411,13 @@ async fn wished_leader(owner: &Owner) -> Option<Wish> {
     None
 }
 
-/// Closes an owner's sessions in order and gives the lead to `target`.
-pub async fn hand_over_lead(owner: &Arc<Owner>, target: NodeId) {
-    let deadline = Instant::now() + HAND_OVER_PATIENCE;
+/// Closes an owner's sessions in order and gives the leadership to `target`.
+pub async fn transfer_leadership(owner: &Arc<Owner>, target: NodeId) {
+    let deadline = Instant::now() + CLOSE_PATIENCE;
     tracing::info!(shard = owner.shard, target, "handing the shard over");
-    failpoint::reach(Point::HandOverBegun);
-    owner.hand_over(deadline).await;
-    failpoint::reach(Point::HandOverClosed);
+    failpoint::reach(Point::TransferBegun);
+    owner.close_channels(deadline).await;
+    failpoint::reach(Point::TransferClosed);
     let deadline = deadline.max(Instant::now() + TRANSFER_PATIENCE);
     if let Err(error) = owner.group.transfer_leader(target, deadline).await
         && !owner.lost.is_cancelled()
@@ -430,7 +431,7 @@ pub async fn hand_over_lead(owner: &Arc<Owner>, target: NodeId) {
 /// Wipes channels as the directory deletes them, and those that were deleted while no owner was there to see it.
 async fn watch_directory(owner: Arc<Owner>) {
     let mut changes = owner.node.directory.changes();
-    forget_deleted(&owner).await;
+    wipe_deleted(&owner).await;
     loop {
         match changes.recv().await {
             Ok(Change::Channel(id)) => {
@@ -441,29 +442,29 @@ async fn watch_directory(owner: Arc<Owner>) {
                     (deleted && here).then_some(record.customer_id)
                 });
                 if let Some(customer) = mine {
-                    forget_soon(&owner, customer, id);
+                    wipe_soon(&owner, customer, id);
                 }
             }
-            Ok(Change::Everything) | Err(broadcast::error::RecvError::Lagged(_)) => forget_deleted(&owner).await,
+            Ok(Change::Everything) | Err(broadcast::error::RecvError::Lagged(_)) => wipe_deleted(&owner).await,
             Ok(_) => {}
             Err(broadcast::error::RecvError::Closed) => return,
         }
     }
 }
 
-async fn forget_deleted(owner: &Arc<Owner>) {
+async fn wipe_deleted(owner: &Arc<Owner>) {
     let deleted: Vec<_> = owner.node.directory.read(|state| {
         let here = state.channels.values().filter(|record| record.deleted_at.is_some());
         let here = here.filter(|record| state.shard_of(record.slot()) == Some(owner.shard));
         here.map(|record| (record.customer_id, record.id)).collect()
     });
     for (customer, id) in deleted {
-        forget_soon(owner, customer, id);
+        wipe_soon(owner, customer, id);
     }
 }
 
 /// All of a deleted account's channels end at once; what they have stored is wiped a few channels at a time.
-fn forget_soon(owner: &Arc<Owner>, customer: CustomerId, channel: ChannelId) {
-    let forgetting = owner.clone();
-    owner.tasks.spawn(async move { forgetting.forget(customer, channel).await });
+fn wipe_soon(owner: &Arc<Owner>, customer: CustomerId, channel: ChannelId) {
+    let wiping = owner.clone();
+    owner.tasks.spawn(async move { wiping.wipe(customer, channel).await });
 }

@@ -37,7 +37,7 @@ impl Channel {
     /// Ends what stands in the outbox of a channel that may have nothing there. From where it is, in portions: it was not
     /// loaded, and never will be.
     pub(super) async fn end_left_sends(&mut self) -> Result<(), LeadershipLost> {
-        if self.row.holds_sends() || self.row.forgotten {
+        if self.row.holds_sends() || self.row.deleted {
             return Ok(());
         }
         let why = format!("the channel is {}", self.row.status);
@@ -108,7 +108,7 @@ fn left_behind(view: &dyn View) -> Vec<(CustomerId, ChannelId)> {
         let Some((channel, _)) = keys::parse_outbox(&key) else { return left };
         from = keys::outbox_of(channel).1;
         let row: Option<ChannelRow> = view.get(&keys::channel(channel)).map(|row| decode(&row));
-        left.extend(row.filter(|row| !row.holds_sends() && !row.forgotten).map(|row| (row.customer, channel)));
+        left.extend(row.filter(|row| !row.holds_sends() && !row.deleted).map(|row| (row.customer, channel)));
     }
     left
 }

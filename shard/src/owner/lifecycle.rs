@@ -142,7 +142,7 @@ impl Channel {
         match self.commit(Command::Move(command.clone())).await? {
             Reply::Done => {}
             // Only this task moves the channel, so that another version means another owner.
-            Reply::Forgotten => {
+            Reply::ChannelDeleted => {
                 self.end_session();
                 return Ok(Err(Refusal::Invalid));
             }
@@ -271,7 +271,7 @@ impl Channel {
             }
             Status::Connected => {
                 self.failures = 0;
-                self.outbox.forget_writes();
+                self.outbox.clear_writes();
                 self.pace_anew();
                 self.write_outbox().await;
             }
@@ -400,10 +400,10 @@ impl Channel {
         }
     }
 
-    /// Whether a session may be opened here: another owner may log in at any moment once the shard is handed over, and a channel
-    /// that was deleted is about to be wiped.
+    /// Whether a session may be opened here: another owner may log in at any moment once the leadership is transferred,
+    /// and a channel that was deleted is about to be wiped.
     fn may_have_session(&self) -> bool {
-        !self.owner.is_handing_over() && !self.owner.is_deleted(self.row.id)
+        !self.owner.is_transferring() && !self.owner.is_deleted(self.row.id)
     }
 
     /// Has the driver open a session, which is the channel's from then on.
@@ -503,7 +503,7 @@ impl Channel {
             SessionEvent::QrTimeout => self.go_on(Trigger::QrTimeout).await?,
             SessionEvent::Paired(identity) => {
                 self.row.credentials = true;
-                self.forget_sync().await?;
+                self.clear_sync().await?;
                 let _ = self.transition(Trigger::Paired, Some(Extra::identified(*identity))).await?;
                 if let Some(running) = &mut self.running {
                     running.opened_at = Instant::now();
@@ -585,8 +585,8 @@ impl Channel {
         }
     }
 
-    /// Hands the channel over in order (T12): the next owner opens the session anew.
-    pub async fn hand_over(&mut self) -> Result<(), LeadershipLost> {
+    /// Closes the session in order for a transfer of the leadership (T12): the next owner opens the session anew.
+    pub async fn close_for_transfer(&mut self) -> Result<(), LeadershipLost> {
         self.close_in_order().await?;
         let _ = self.transition(Trigger::PlannedMove, None).await?;
         Ok(())

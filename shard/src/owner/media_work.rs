@@ -20,8 +20,8 @@ use super::committer::{Answered, LeadershipLost};
 use super::transfers::downloads::FetchEnd;
 use super::{NodeContext, Owner};
 use crate::call::media::{MediaPage, MediaWork};
-use crate::call::usage::{UsageAsk, UsageDone};
-use crate::call::{Answer, Ask, Call, Done};
+use crate::call::usage::{UsageRequest, UsageResponse};
+use crate::call::{Answer, Call, OwnerRequest, OwnerResponse};
 use crate::command::{Command, Reply};
 use crate::keys;
 use crate::media::apply::kept_bytes;
@@ -54,20 +54,20 @@ pub async fn work(
     channel: ChannelId,
     work: MediaWork,
     deadline: Instant,
-) -> Answered<Done> {
-    let done = |row: Option<MediaRow>| Ok(Done::Media(row.map(Box::new)));
+) -> Answered<OwnerResponse> {
+    let done = |row: Option<MediaRow>| Ok(OwnerResponse::Media(row.map(Box::new)));
     match work {
         MediaWork::Add(row) => {
             let row = settled(owner, row);
             match commit(owner, MediaCommand::Add(row.clone())).await? {
-                Reply::Forgotten => Err(CallError::channel_not_found().into()),
+                Reply::ChannelDeleted => Err(CallError::channel_not_found().into()),
                 _ => done(Some(*row)),
             }
         }
         MediaWork::AddWithin { row, limit, elsewhere } => {
             let row = settled(owner, row);
             match commit(owner, MediaCommand::AddWithin { row: row.clone(), limit, elsewhere }).await? {
-                Reply::Forgotten => Err(CallError::channel_not_found().into()),
+                Reply::ChannelDeleted => Err(CallError::channel_not_found().into()),
                 Reply::OverQuota { used } => {
                     Err(CallError::plan_limit(Quota::MediaBytes, limit, elsewhere + used).into())
                 }
@@ -82,7 +82,7 @@ pub async fn work(
             let page = owner.node.reads.read(Some(customer), deadline, move |patience| {
                 list(&patience.over(reader), channel, limit, before, direction)
             });
-            Ok(Done::MediaPage(page.await?))
+            Ok(OwnerResponse::MediaPage(page.await?))
         }
         MediaWork::Delete(id) => done(delete(owner, find(owner, customer, channel, id), false).await?),
         MediaWork::DeleteAgain(id) => done(delete(owner, find(owner, customer, channel, id), true).await?),
@@ -108,9 +108,11 @@ impl NodeContext {
         }
         let deadline = deadline.min(Instant::now() + COUNT_PATIENCE);
         let asks = self.shards_of_customer(customer).into_iter().map(|shard| async move {
-            let ask = Ask::Usage(UsageAsk::MediaKept { customer });
-            match self.nodes.ask(Call::new(shard, ask, id.clone()), deadline).await {
-                Ok(Answer::Result { result: Ok(Done::Usage(UsageDone::MediaKept(bytes))), .. }) => Some((shard, bytes)),
+            let request = OwnerRequest::Usage(UsageRequest::MediaKept { customer });
+            match self.nodes.ask(Call::new(shard, request, id.clone()), deadline).await {
+                Ok(Answer::Result { result: Ok(OwnerResponse::Usage(UsageResponse::MediaKept(bytes))), .. }) => {
+                    Some((shard, bytes))
+                }
                 _ => None,
             }
         });

@@ -58,7 +58,7 @@ pub fn next(place: &PlacementRecord, members: &Members, own: NodeId) -> Option<S
     {
         return Some(Step::Add(*missing));
     }
-    // Whoever leads now stays until it has handed the lead to one that shall stay.
+    // Whoever leads now stays until it has transferred the leadership to one that shall stay.
     let voters: BTreeSet<NodeId> = wanted.iter().copied().chain((!wanted.contains(&own)).then_some(own)).collect();
     if members.joint || members.voters != voters {
         return Some(Step::Vote(voters));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_shall_go_votes_until_it_has_handed_over() {
+    fn an_owner_that_shall_go_votes_until_its_leadership_is_transferred() {
         let wanted = place(&[1, 2, 4], false);
         assert_eq!(next(&wanted, &members(&[1, 2, 3], &[4]), 3), vote(&[1, 2, 3, 4]));
         assert_eq!(next(&wanted, &members(&[1, 2, 3, 4], &[]), 3), None, "the lead goes first");

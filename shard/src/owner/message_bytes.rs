@@ -18,7 +18,7 @@ use raft::machine::{View, just_after};
 use raft::supervise;
 
 use super::{NodeContext, Owner};
-use crate::call::{Answer, Ask, Call, Done};
+use crate::call::{Answer, Call, OwnerRequest, OwnerResponse};
 use crate::keys;
 use crate::records::{ChannelRow, decode};
 
@@ -100,8 +100,8 @@ impl NodeContext {
         }
         let deadline = deadline.min(Instant::now() + PATIENCE);
         let asks = shards.into_iter().map(|shard| async move {
-            match self.nodes.ask(Call::new(shard, Ask::MessageBytes { of }, id.clone()), deadline).await {
-                Ok(Answer::Result { result: Ok(Done::MessageBytes(told)), .. }) => Some((shard, told)),
+            match self.nodes.ask(Call::new(shard, OwnerRequest::MessageBytes { of }, id.clone()), deadline).await {
+                Ok(Answer::Result { result: Ok(OwnerResponse::MessageBytes(told)), .. }) => Some((shard, told)),
                 _ => None,
             }
         });
@@ -127,7 +127,7 @@ pub async fn run(owner: Arc<Owner>) {
     // A shard without an owner for a moment keeps what its owner said last.
     let mut elsewhere: BTreeMap<ShardId, KeptBytes> = BTreeMap::new();
     loop {
-        tokio::time::sleep(owner.node.retention.trim_every.min(EVERY)).await;
+        tokio::time::sleep(owner.node.retention.expire_every.min(EVERY)).await;
         // Before, an operator could not set the quota.
         if owner.node.directory.format() < Format::THIRD {
             continue;

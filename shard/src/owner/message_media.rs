@@ -14,7 +14,7 @@ use super::Owner;
 use super::channel::ToChannel;
 use super::committer::Answered;
 use super::transfers::downloads::{FetchEnd, await_fetch};
-use crate::call::Done;
+use crate::call::OwnerResponse;
 use crate::history::Direction;
 use crate::keys;
 use crate::media::record::MediaRow;
@@ -33,7 +33,7 @@ impl Owner {
         customer: CustomerId,
         channel: ChannelId,
         message: &MessageId,
-    ) -> Answered<Done> {
+    ) -> Answered<OwnerResponse> {
         let row = self.message_row(channel, message).ok_or_else(|| CallError::message_not_found(message.as_str()))?;
         let media = row.content.media().ok_or_else(|| CallError::not_found("media", message.as_str()))?;
         let find = || {
@@ -42,21 +42,21 @@ impl Owner {
         };
         let row = find().ok_or_else(|| CallError::media_gone(None))?;
         if row.state == MediaState::Ready || (row.state == MediaState::Skipped && !row.may_come()) {
-            return Ok(Done::Media(Some(Box::new(row))));
+            return Ok(OwnerResponse::Media(Some(Box::new(row))));
         }
         let (ended, end) = oneshot::channel();
         self.tell(channel, customer, ToChannel::Fetch(Box::new((row.id, Some(ended))))).await?;
         let end = await_fetch(end, FETCH_PATIENCE).await?;
         let row = find().ok_or_else(|| CallError::media_gone(None))?;
         match (row.state, end) {
-            (MediaState::Ready | MediaState::Skipped, _) => Ok(Done::Media(Some(Box::new(row)))),
+            (MediaState::Ready | MediaState::Skipped, _) => Ok(OwnerResponse::Media(Some(Box::new(row)))),
             (_, FetchEnd::Gone) | (MediaState::Gone, FetchEnd::Settled) => {
                 Err(CallError::media_gone(Some(row.expires_at)).into())
             }
             // Media that is not here yet is shown in its present state.
-            (MediaState::Pending | MediaState::Failed, _) => Ok(Done::Media(Some(Box::new(row)))),
+            (MediaState::Pending | MediaState::Failed, _) => Ok(OwnerResponse::Media(Some(Box::new(row)))),
             (MediaState::Gone, FetchEnd::NotConnected) => {
-                Err(CallError::not_connected(self.stored_live(channel, customer).status).into())
+                Err(CallError::not_connected(self.stored_status(channel, customer).status).into())
             }
             (MediaState::Gone, FetchEnd::Later | FetchEnd::NoRoom) => Err(CallError::upstream_timeout().into()),
         }

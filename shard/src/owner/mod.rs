@@ -81,7 +81,7 @@ use self::settling::{Settling, Shown};
 use self::status_counts::StatusCounts;
 use self::taken_over::TakeOvers;
 use crate::buckets::Buckets;
-use crate::call::{Done, Live, PairingCode, SentStatus, Work};
+use crate::call::{ChannelStatus, OwnerResponse, PairingCode, SentStatus, Work};
 use crate::coordinator::Coordinator;
 use crate::keys;
 use crate::media::store::MediaStore;
@@ -95,9 +95,9 @@ use crate::settings::SettingsRow;
 use crate::shares::Shares;
 use crate::stream::Streams;
 
-/// Sweeps that an account may have under way in a shard. Each goes through all deliveries of its endpoint, however many, so that
-/// an account which asked for one after the other would have more and more of them.
-pub const MOST_SWEEPS_OF_ONE: usize = 20;
+/// Bulk operations that an account may have under way in a shard. Each goes through all deliveries of its endpoint,
+/// however many, so that an account which asked for one after the other would have more and more of them.
+pub const MOST_BULK_OF_ONE: usize = 20;
 
 /// How long a caller waits for the network's acceptance before the send counts as queued.
 const SEND_PATIENCE: Duration = Duration::from_secs(10);
@@ -145,9 +145,9 @@ pub struct NodeContext {
     pub retention: Arc<Retention>,
     pub rooms: Arc<Rooms>,
     /// Lets rows of one shard of this node expire at a time.
-    pub trimming: Semaphore,
-    /// Lets one lead of this node go at a time.
-    pub handing_over: Semaphore,
+    pub expiring: Semaphore,
+    /// Lets one leadership of this node go at a time.
+    pub transferring: Semaphore,
     pub take_overs: TakeOvers,
     /// What the sends take that wait at all owners of this node.
     pub outbox_bytes: OutboxBytes,
@@ -197,11 +197,11 @@ pub struct Owner {
     channels: Mutex<HashMap<ChannelId, mpsc::Sender<ToChannel>>>,
     /// Channels that an earlier owner left `connected` and that are not recovered yet: they are not connected.
     recovering: Mutex<HashSet<ChannelId>>,
-    handing_over: AtomicBool,
+    transferring: AtomicBool,
     /// Lets a few deleted channels be wiped at a time.
     wiping: Semaphore,
-    /// Sweeps of deliveries that accounts have under way.
-    pub sweeps: Shares,
+    /// Bulk operations of deliveries that accounts have under way.
+    pub bulk: Shares,
     /// What accounts keep of messages.
     message_bytes: MessageBytes,
 }
@@ -209,11 +209,11 @@ pub struct Owner {
 impl Owner {
     /// Whether calls are served.
     pub fn serves(&self) -> bool {
-        !self.lost.is_cancelled() && !self.is_handing_over()
+        !self.lost.is_cancelled() && !self.is_transferring()
     }
 
-    fn is_handing_over(&self) -> bool {
-        self.handing_over.load(Ordering::Acquire)
+    fn is_transferring(&self) -> bool {
+        self.transferring.load(Ordering::Acquire)
     }
 
     /// Whether new sends, and what the network brings, have to wait for room on the disks.
@@ -221,10 +221,10 @@ impl Owner {
         self.node.rooms.lacks_quorum(|| self.group.members().voters)
     }
 
-    /// The live part of a channel as it is stored; what is stored is what the owner last did.
-    pub fn stored_live(&self, id: ChannelId, customer: CustomerId) -> Live {
+    /// The status of a channel as it is stored; what is stored is what the owner last did.
+    pub fn stored_status(&self, id: ChannelId, customer: CustomerId) -> ChannelStatus {
         let row = self.reader.get(&keys::channel(id)).map_or_else(|| ChannelRow::new(id, customer), |row| decode(&row));
-        let mut live = self.live_of(&row);
+        let mut live = self.channel_status_of(&row);
         // A stored `connected` counts only while the session that it speaks of can live.
         if live.status == Status::Connected && self.recovering.lock().contains(&id) {
             live.status = Status::Reconnecting;
@@ -244,8 +244,8 @@ impl Owner {
         self.recovering.lock().remove(&id);
     }
 
-    pub fn live_of(&self, row: &ChannelRow) -> Live {
-        Live {
+    pub fn channel_status_of(&self, row: &ChannelRow) -> ChannelStatus {
+        ChannelStatus {
             status: row.status,
             reason: row.reason,
             phone_number: row.phone_number.clone(),
@@ -269,7 +269,7 @@ impl Owner {
         call_id: Uuid,
         request_id: RequestId,
         deadline: Instant,
-    ) -> Answered<Done> {
+    ) -> Answered<OwnerResponse> {
         self.known(customer, channel, &work, deadline).await?;
         let work = match work {
             Work::Media(work) => return Box::pin(media_work::work(self, customer, channel, work, deadline)).await,
@@ -277,11 +277,11 @@ impl Owner {
                 return Box::pin(self.message_media(customer, channel, &message_id)).await;
             }
             Work::Read(read) => return Ok(Box::pin(self.read(customer, channel, read, deadline)).await?),
-            Work::Look => return Ok(Done::Live(self.stored_live(channel, customer))),
+            Work::GetStatus => return Ok(OwnerResponse::ChannelStatus(self.stored_status(channel, customer))),
             work => work,
         };
         let began = Instant::now();
-        let status_now = || self.stored_live(channel, customer).status;
+        let status_now = || self.stored_status(channel, customer).status;
         // Whoever has waited in vain may have waited for a channel that was deleted meanwhile.
         let in_vain = |error| if self.is_deleted(channel) { CallError::channel_not_found() } else { error };
         let (reply, replied) = oneshot::channel();
@@ -298,10 +298,10 @@ impl Owner {
                         Ok(Err(_)) | Err(_) => {}
                     }
                 }
-                Done::Sent(sent)
+                OwnerResponse::Sent(sent)
             }
             Worked::QrSoon(code) => match tokio::time::timeout_at((began + QR_PATIENCE).into(), code).await {
-                Ok(Ok(code)) => Done::Qr(code),
+                Ok(Ok(code)) => OwnerResponse::Qr(code),
                 _ => return Err(in_vain(CallError::no_qr(status_now())).into()),
             },
             Worked::Pairing { wanted, session, ready, given } => {
@@ -317,7 +317,10 @@ impl Owner {
                     Ok(Ok(code)) => {
                         // The channel's task may have ended meanwhile, and its minute with it.
                         let _ = given.send(());
-                        return Ok(Done::PairCode(PairingCode { code: code.code, expires_at: code.expires_at }));
+                        return Ok(OwnerResponse::PairCode(PairingCode {
+                            code: code.code,
+                            expires_at: code.expires_at,
+                        }));
                     }
                     Ok(Err(PairCodeError::Refused { code, .. })) => CallError::pair_code_failed(Some(u32::from(code))),
                     Ok(Err(PairCodeError::NotPairing)) => CallError::pair_code_unavailable(status_now()),
@@ -340,7 +343,7 @@ impl Owner {
             let directory = &self.node.directory;
             directory.read(|state| state.channel(channel).is_some_and(|record| record.customer_id == customer))
         };
-        if matches!(work, Work::Forget) || owned() {
+        if matches!(work, Work::DeleteChannel) || owned() {
             return Ok(());
         }
         if self.node.directory.refresh(deadline).await.is_err() {
@@ -377,17 +380,17 @@ impl Owner {
             return mailbox.clone();
         }
         // A task that ended in good order left no mailbox behind. What another left has to be taken over.
-        let claim = known.is_some();
-        let mailbox = self.start_channel(id, customer, claim);
+        let recover = known.is_some();
+        let mailbox = self.start_channel(id, customer, recover);
         channels.insert(id, mailbox.clone());
         mailbox
     }
 
-    fn start_channel(self: &Arc<Self>, id: ChannelId, customer: CustomerId, claim: bool) -> mpsc::Sender<ToChannel> {
+    fn start_channel(self: &Arc<Self>, id: ChannelId, customer: CustomerId, recover: bool) -> mpsc::Sender<ToChannel> {
         let (mailbox, messages) = mpsc::channel(MAILBOX);
         // Boxed, since a task keeps what it is given twice: as it came, and as it is used.
         let channel = Box::new(Channel::load(self.clone(), id, customer));
-        self.tasks.spawn(channel.run(messages, claim));
+        self.tasks.spawn(channel.run(messages, recover));
         mailbox
     }
 
@@ -410,10 +413,10 @@ impl Owner {
         for (_, row) in rows {
             let row: ChannelRow = decode(&row);
             // A row that media made for a channel that was never touched counts as the task of that channel counts it.
-            if !row.forgotten && (row.version > 0 || row.credentials) {
+            if !row.deleted && (row.version > 0 || row.credentials) {
                 self.status_counts.enters(row.status);
             }
-            if row.forgotten || !(row.status.runs() || row.status == Status::Disconnected) {
+            if row.deleted || !(row.status.runs() || row.status == Status::Disconnected) {
                 continue;
             }
             // Deleted while no owner was there to see it: it must not log in once more before it is wiped.
@@ -437,31 +440,31 @@ impl Owner {
     }
 
     /// Wipes a channel that the directory has deleted, or what an earlier owner left of it.
-    pub(super) async fn forget(self: &Arc<Self>, customer: CustomerId, channel: ChannelId) {
+    pub(super) async fn wipe(self: &Arc<Self>, customer: CustomerId, channel: ChannelId) {
         let row: Option<ChannelRow> = self.reader.get(&keys::channel(channel)).map(|row| decode(&row));
         if row.is_none_or(|row| row.wiped) || self.lost.is_cancelled() {
             return;
         }
         let deadline = Instant::now() + Duration::from_secs(30);
         let request = RequestId::mint();
-        let _ = self.work(customer, channel, Work::Forget, Uuid::new_v4(), request, deadline).await;
+        let _ = self.work(customer, channel, Work::DeleteChannel, Uuid::new_v4(), request, deadline).await;
     }
 
     /// Closes all sessions in order, so that the next owner finds nothing in its way, and cuts those that are not closed by the
     /// deadline. New calls go elsewhere meanwhile.
-    pub async fn hand_over(&self, deadline: Instant) {
-        self.handing_over.store(true, Ordering::Release);
+    pub async fn close_channels(&self, deadline: Instant) {
+        self.transferring.store(true, Ordering::Release);
         let mailboxes: Vec<_> = self.channels.lock().values().cloned().collect();
-        let handed_over = mailboxes.into_iter().map(|mailbox| async move {
+        let closed = mailboxes.into_iter().map(|mailbox| async move {
             let (done, finished) = oneshot::channel();
-            if mailbox.send(ToChannel::HandOver(done)).await.is_ok() {
+            if mailbox.send(ToChannel::CloseForTransfer(done)).await.is_ok() {
                 let _ = finished.await;
             }
         });
-        let all = futures::future::join_all(handed_over);
+        let all = futures::future::join_all(closed);
         if tokio::time::timeout_at(deadline.into(), all).await.is_err() {
             tracing::warn!(shard = self.shard, "not all channels were handed over in time");
-            // Whoever takes the lead is elected at once, however young the last quorum contact is.
+            // Whoever takes the leadership is elected at once, however young the last quorum contact is.
             self.fence.revoke();
         }
     }

@@ -22,7 +22,7 @@ use super::channel::{Batch, Channel, Worked};
 use super::committer::{Answered, LeadershipLost, told};
 use super::events::About;
 use super::number_checks::looked_up;
-use crate::call::Done;
+use crate::call::OwnerResponse;
 use crate::command::{Command, NewEvent};
 use crate::history::{self, Direction};
 use crate::projection::contacts::ContactRow;
@@ -54,9 +54,9 @@ type Reply = oneshot::Sender<Result<Worked, CallError>>;
 
 /// What is asked, or waits to be. Boxed, as the map keeps its room: each session asks once it is logged in.
 #[derive(Default)]
-pub struct Operations(HashMap<Uuid, Box<Asked>>);
+pub struct Operations(HashMap<Uuid, Box<PendingOperation>>);
 
-struct Asked {
+struct PendingOperation {
     operation: Operation,
     /// `None`: asked by the gateway itself.
     reply: Option<Reply>,
@@ -69,7 +69,7 @@ struct Asked {
     overtaken: u32,
 }
 
-impl Asked {
+impl PendingOperation {
     fn answer(self, answer: Result<Worked, CallError>) {
         if let Some(reply) = self.reply {
             // A caller that has gone away needs no answer.
@@ -80,39 +80,39 @@ impl Asked {
 
 impl Operations {
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.0.values().map(|asked| asked.deadline).min()
+        self.0.values().map(|pending| pending.deadline).min()
     }
 
     /// The session has ended: what is not answered waits for the next one.
     pub fn interrupted(&mut self) {
         let until = Instant::now() + RECOVERY_PATIENCE;
-        for asked in self.0.values_mut().filter(|asked| asked.written) {
-            asked.written = false;
-            asked.again = true;
-            asked.deadline = asked.deadline.min(until);
+        for pending in self.0.values_mut().filter(|pending| pending.written) {
+            pending.written = false;
+            pending.again = true;
+            pending.deadline = pending.deadline.min(until);
         }
     }
 
     /// Answers all with the same, because the channel does not run any more.
     fn refuse(&mut self, error: &CallError) {
-        self.0.drain().for_each(|(_, asked)| asked.answer(Err(error.clone())));
+        self.0.drain().for_each(|(_, pending)| pending.answer(Err(error.clone())));
     }
 
     /// Gives up what has waited too long.
     pub fn expire(&mut self, now: Instant, status: Status) {
-        for (_, asked) in self.0.extract_if(|_, asked| asked.deadline <= now) {
-            let error = if asked.written {
+        for (_, pending) in self.0.extract_if(|_, pending| pending.deadline <= now) {
+            let error = if pending.written {
                 CallError::upstream_timeout()
             } else {
                 CallError::not_connected(status).with_retry_after(RECOVERY_SECONDS)
             };
-            asked.answer(Err(error));
+            pending.answer(Err(error));
         }
     }
 
     /// The operations that the session has not been given.
     fn unwritten(&self) -> Vec<Uuid> {
-        self.0.iter().filter(|(_, asked)| !asked.written).map(|(id, _)| *id).collect()
+        self.0.iter().filter(|(_, pending)| !pending.written).map(|(id, _)| *id).collect()
     }
 }
 
@@ -141,29 +141,29 @@ impl Channel {
         reply: Option<Reply>,
     ) -> Result<(), LeadershipLost> {
         let deadline = Instant::now() + RECOVERY_PATIENCE;
-        let asked = Box::new(Asked { operation, reply, again, written: false, deadline, overtaken: 0 });
-        if !self.row.forgotten
+        let pending = Box::new(PendingOperation { operation, reply, again, written: false, deadline, overtaken: 0 });
+        if !self.row.deleted
             && !self.is_logged_in()
-            && let Some(answer) = projection::alone(&asked.operation)
+            && let Some(answer) = projection::alone(&pending.operation)
         {
-            let answer = told(self.do_alone(&asked.operation, again, answer).await)?;
-            asked.answer(answer);
+            let answer = told(self.do_alone(&pending.operation, again, answer).await)?;
+            pending.answer(answer);
             return Ok(());
         }
-        if self.row.forgotten || !may_operate(self.row.status) {
-            asked.answer(Err(self.refuse_send(self.row.status)));
+        if self.row.deleted || !may_operate(self.row.status) {
+            pending.answer(Err(self.refuse_send(self.row.status)));
             return Ok(());
         }
         if self.operations.0.len() >= MOST_AT_ONCE {
-            asked.answer(Err(CallError::worker_at_capacity()));
+            pending.answer(Err(CallError::worker_at_capacity()));
             return Ok(());
         }
-        let numbers = looked_up(&asked.operation, |contact| self.is_contact(contact));
+        let numbers = looked_up(&pending.operation, |contact| self.is_contact(contact));
         if let Err(error) = self.number_checks.admit(numbers, Instant::now()) {
-            asked.answer(Err(error));
+            pending.answer(Err(error));
             return Ok(());
         }
-        self.operations.0.insert(id, asked);
+        self.operations.0.insert(id, pending);
         if self.is_logged_in() {
             self.ask(id).await;
         }
@@ -181,7 +181,7 @@ impl Channel {
     async fn do_alone(&mut self, operation: &Operation, again: bool, answer: Answer) -> Answered<Worked> {
         self.judge(operation, again)?;
         self.project(|rows, context| projection::absorb(operation, &answer, rows, context)).await?;
-        Ok(Worked::Done(Done::Operated(Box::new(answer))))
+        Ok(Worked::Done(OwnerResponse::Operated(Box::new(answer))))
     }
 
     /// Says what stands against an operation, `again` when it may have been done before.
@@ -194,7 +194,7 @@ impl Channel {
 
     /// The channel has moved: where it does not run any more, nothing waits for it.
     pub fn review_operations(&mut self) {
-        if self.row.forgotten || !may_operate(self.row.status) {
+        if self.row.deleted || !may_operate(self.row.status) {
             let error = self.refuse_send(self.row.status);
             self.operations.refuse(&error);
         }
@@ -225,7 +225,7 @@ impl Channel {
     }
 
     /// What is known of the network's side belongs to another life of the phone.
-    pub async fn forget_sync(&mut self) -> Result<(), LeadershipLost> {
+    pub async fn clear_sync(&mut self) -> Result<(), LeadershipLost> {
         self.project(|rows, _| rows.replace_all::<Synced>(&[])).await
     }
 
@@ -242,19 +242,19 @@ impl Channel {
 
     async fn ask(&mut self, id: Uuid) {
         let Some(session) = self.running.as_ref().map(|running| running.session.clone()) else { return };
-        let Some(asked) = self.operations.0.get(&id) else { return };
-        if let Err(error) = self.judge(&asked.operation, asked.again) {
-            if let Some(asked) = self.operations.0.remove(&id) {
-                asked.answer(Err(error));
+        let Some(pending) = self.operations.0.get(&id) else { return };
+        if let Err(error) = self.judge(&pending.operation, pending.again) {
+            if let Some(pending) = self.operations.0.remove(&id) {
+                pending.answer(Err(error));
             }
             return;
         }
-        let operation = asked.operation.clone();
+        let operation = pending.operation.clone();
         match tokio::time::timeout(WRITE_PATIENCE, session.operate(id, operation)).await {
             Ok(Ok(())) => {
-                if let Some(asked) = self.operations.0.get_mut(&id) {
-                    asked.written = true;
-                    asked.deadline = Instant::now() + ANSWER_PATIENCE;
+                if let Some(pending) = self.operations.0.get_mut(&id) {
+                    pending.written = true;
+                    pending.deadline = Instant::now() + ANSWER_PATIENCE;
                 }
             }
             // The session's end will tell; the operation waits for the next one.
@@ -265,29 +265,31 @@ impl Channel {
 
     /// The network answered.
     pub async fn operated(&mut self, id: Uuid, result: Result<Box<Answer>, Refused>) -> Result<(), LeadershipLost> {
-        let Some(mut asked) = self.operations.0.remove(&id) else { return Ok(()) };
+        let Some(mut pending) = self.operations.0.remove(&id) else { return Ok(()) };
         let answer = match result {
             Ok(answer) => {
-                let operation = asked.operation.clone();
+                let operation = pending.operation.clone();
                 self.learn_lids(&answer).await?;
                 self.project(|rows, context| projection::absorb(&operation, &answer, rows, context)).await?;
-                Ok(Worked::Done(Done::Operated(answer)))
+                Ok(Worked::Done(OwnerResponse::Operated(answer)))
             }
-            Err(refused) if asked.overtaken < MOST_REBASES && projection::is_overtaken(&asked.operation, &refused) => {
+            Err(refused)
+                if pending.overtaken < MOST_REBASES && projection::is_overtaken(&pending.operation, &refused) =>
+            {
                 // Anew, over what the other device has made of it: the notice of that came before.
-                asked.overtaken += 1;
-                asked.written = false;
+                pending.overtaken += 1;
+                pending.written = false;
                 let id = Uuid::new_v4();
-                self.operations.0.insert(id, asked);
+                self.operations.0.insert(id, pending);
                 self.ask(id).await;
                 return Ok(());
             }
             Err(refused) => {
                 tracing::debug!(channel = %self.row.id, code = refused.code, text = refused.text, "an operation was refused");
-                Err(projection::refusal(&asked.operation, &refused))
+                Err(projection::refusal(&pending.operation, &refused))
             }
         };
-        asked.answer(answer);
+        pending.answer(answer);
         Ok(())
     }
 

@@ -178,7 +178,7 @@ impl Outbox {
     }
 
     /// A new session begins: everything is to be written again, at once and in order.
-    pub fn forget_writes(&mut self) {
+    pub fn clear_writes(&mut self) {
         self.entries.values_mut().for_each(|entry| entry.written = None);
     }
 

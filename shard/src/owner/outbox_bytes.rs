@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 const ACCOUNT_OUTBOX_BYTES: usize = 32 << 20;
 
 /// Above this many accounts, those of which nothing waits are dropped.
-const SWEEP_ABOVE: usize = 1024;
+const EVICT_ABOVE: usize = 1024;
 
 /// What the sends that wait take, by account.
 #[derive(Default)]
@@ -21,7 +21,7 @@ pub struct OutboxBytes(Mutex<HashMap<CustomerId, AccountBytes>>);
 impl OutboxBytes {
     pub fn of(&self, customer: CustomerId) -> AccountBytes {
         let mut accounts = self.0.lock();
-        if accounts.len() > SWEEP_ABOVE {
+        if accounts.len() > EVICT_ABOVE {
             accounts.retain(|_, account| Arc::strong_count(&account.0) > 1);
         }
         accounts.entry(customer).or_default().clone()

@@ -17,7 +17,7 @@ use raft::machine::{View, scan_all};
 use serde::Serialize;
 
 use super::Owner;
-use crate::call::Done;
+use crate::call::OwnerResponse;
 use crate::call::read::{Filter, MOST_PAIRS, Read};
 use crate::history;
 use crate::keys;
@@ -60,10 +60,10 @@ impl Owner {
         channel: ChannelId,
         read: Read,
         deadline: Instant,
-    ) -> Result<Done, CallError> {
+    ) -> Result<OwnerResponse, CallError> {
         if let Read::Row { kind, id } = &read {
             let row = self.reader.get(&keys::projected(channel, *kind, id));
-            return Ok(Done::Row(row.map(Bytes::from)));
+            return Ok(OwnerResponse::Row(row.map(Bytes::from)));
         }
         let (reader, suffixes) = (self.reader.clone(), self.node.suffixes.clone());
         // A page may read many rows from disk; the calls of others must not wait for it.
@@ -78,8 +78,8 @@ fn largest(in_bytes: bool) -> usize {
     if in_bytes { LARGEST_PAGE } else { LARGEST_UNKNOWING }
 }
 
-fn row(found: Option<impl Serialize>) -> Done {
-    Done::Row(found.map(|found| Bytes::from(encode(&found))))
+fn row(found: Option<impl Serialize>) -> OwnerResponse {
+    OwnerResponse::Row(found.map(|found| Bytes::from(encode(&found))))
 }
 
 fn encoded(found: &[impl Serialize]) -> Vec<Bytes> {
@@ -94,40 +94,42 @@ struct Reading<V> {
 }
 
 impl<V: View> Reading<V> {
-    fn done(&self, read: Read) -> Done {
+    fn done(&self, read: Read) -> OwnerResponse {
         let mut turn = Projected::default();
         let rows = Rows::new(&self.view, self.channel, &mut turn);
         match read {
             Read::Row { kind, id } => {
-                Done::Row(self.view.get(&keys::projected(self.channel, kind, &id)).map(Bytes::from))
+                OwnerResponse::Row(self.view.get(&keys::projected(self.channel, kind, &id)).map(Bytes::from))
             }
             Read::Page { kind, filter, prefix, after, limit, in_bytes, marked } => {
                 let range = keys::projected_under(self.channel, kind, &prefix, after.as_deref());
                 let (rows, stopped_at) = self.page(range, &filter, limit, largest(in_bytes));
-                if marked { Done::Page { rows, stopped_at } } else { Done::Rows(rows) }
+                if marked { OwnerResponse::Page { rows, stopped_at } } else { OwnerResponse::Rows(rows) }
             }
             Read::Chat(id) => row(chats::one(&self.best(&id), &rows, Timestamp::now())),
-            Read::Chats(page) => Done::Rows(encoded(&page.read(&rows, |id| self.kind_of(id), Timestamp::now()))),
+            Read::Chats(page) => {
+                OwnerResponse::Rows(encoded(&page.read(&rows, |id| self.kind_of(id), Timestamp::now())))
+            }
             Read::Contact(id) => row(rows.get::<ContactRow>(self.best(&id).as_str())),
             Read::Contacts { filter, after, limit, in_bytes } => {
                 self.contacts(&filter, after.as_deref(), limit, largest(in_bytes))
             }
             Read::CommonGroups(contact) => {
                 let best = |address: &Address| self.best(address);
-                Done::Rows(encoded(&contacts::common_groups(&best(&contact), &rows, best)))
+                OwnerResponse::Rows(encoded(&contacts::common_groups(&best(&contact), &rows, best)))
             }
-            Read::Blocked => Done::Rows(encoded(&rows.all::<Blocked>())),
+            Read::Blocked => OwnerResponse::Rows(encoded(&rows.all::<Blocked>())),
             Read::Presence(id) => row(presences::now(&self.best(&id), &rows, Timestamp::now())),
             Read::Lids { lid, phone, after } => {
                 let mut pairs = self.lids(lid.as_ref(), phone.as_ref());
                 let count = pairs.len();
                 pairs.retain(|pair| after.as_deref().is_none_or(|after| pair.lid.local() > after));
                 pairs.truncate(MOST_PAIRS + 1);
-                Done::Counted { rows: encoded(&pairs), count }
+                OwnerResponse::Counted { rows: encoded(&pairs), count }
             }
             Read::Labels { of } => {
                 let of = of.map(|chat| self.best(&chat));
-                Done::Rows(encoded(&labels::shown(of.as_ref(), &rows)))
+                OwnerResponse::Rows(encoded(&labels::shown(of.as_ref(), &rows)))
             }
         }
     }
@@ -161,7 +163,7 @@ impl<V: View> Reading<V> {
 
     /// Counts all that pass, and keeps a page of them: of an address book that holds very many, no more is in memory. It ends
     /// with the row that fills it: whoever counts its bytes knows then that there may be more.
-    fn contacts(&self, filter: &ContactFilter, after: Option<&str>, limit: usize, most_bytes: usize) -> Done {
+    fn contacts(&self, filter: &ContactFilter, after: Option<&str>, limit: usize, most_bytes: usize) -> OwnerResponse {
         let (mut found, mut bytes, mut count) = (Vec::new(), 0, 0);
         for (_, row) in scan_all(&self.view, keys::projected_after(self.channel, ContactRow::KIND, None), CHUNK) {
             let contact = decode::<ContactRow>(&row).contact;
@@ -175,7 +177,7 @@ impl<V: View> Reading<V> {
                 found.push(Bytes::from(row));
             }
         }
-        Done::Counted { rows: found, count }
+        OwnerResponse::Counted { rows: found, count }
     }
 
     fn lid(&self, lid: &Address) -> Option<KnownLidPair> {
@@ -260,8 +262,8 @@ mod tests {
         let prefix = String::new();
         let read = Read::Page { kind: Kind::Order, filter, prefix, after, limit: 10, in_bytes: true, marked };
         let (rows, stopped_at) = match reading.done(read) {
-            Done::Page { rows, stopped_at } => (rows, stopped_at),
-            Done::Rows(rows) => (rows, None),
+            OwnerResponse::Page { rows, stopped_at } => (rows, stopped_at),
+            OwnerResponse::Rows(rows) => (rows, None),
             _ => panic!("no page"),
         };
         (rows.iter().map(|row| NEWEST - decode::<Order>(row).placed_at).collect(), stopped_at)
@@ -276,7 +278,7 @@ mod tests {
             reading.view.put(&keys::lid(reading.channel, &lid(number)), &encode(&row));
         }
         let read = |after: Option<String>| match reading.done(Read::Lids { lid: None, phone: None, after }) {
-            Done::Counted { rows, count } => {
+            OwnerResponse::Counted { rows, count } => {
                 let pairs: Vec<KnownLidPair> = rows.iter().map(|row| decode(row)).collect();
                 (pairs.first().map(|pair| pair.lid.local().to_owned()), pairs.len(), count)
             }

@@ -74,7 +74,7 @@ pub async fn run(owner: Arc<Owner>) {
                 tracing::info!(shard = owner.shard, resealed, "what former data keys have sealed is sealed anew");
                 quiet_since = Some((began_at, Instant::now()));
             }
-            Err(Halt::Lost(LeadershipLost)) => return owner.lost.cancel(),
+            Err(Halt::LeadershipLost(LeadershipLost)) => return owner.lost.cancel(),
             Err(Halt::Seal(error)) => {
                 tracing::error!(shard = owner.shard, %error, "what data keys have sealed cannot be judged here");
                 quiet_since = Some((began_at, Instant::now()));
@@ -87,7 +87,7 @@ pub async fn run(owner: Arc<Owner>) {
 #[derive(Debug, thiserror::Error)]
 enum Halt {
     #[error(transparent)]
-    Lost(#[from] LeadershipLost),
+    LeadershipLost(#[from] LeadershipLost),
     #[error(transparent)]
     Seal(#[from] SealError),
 }

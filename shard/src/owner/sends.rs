@@ -227,7 +227,7 @@ impl Channel {
     }
 
     pub fn refuse_send(&self, status: Status) -> CallError {
-        if self.row.forgotten {
+        if self.row.deleted {
             CallError::channel_not_found()
         } else if status.is_terminal() {
             CallError::channel_unavailable(status, self.row.reason)

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::channel::{Channel, Worked};
 use super::committer::{Answered, LeadershipLost};
 use super::submission::LARGEST_COMMAND;
-use crate::call::Done;
+use crate::call::OwnerResponse;
 use crate::command::{Command, Reply};
 use crate::records::encode;
 use crate::retention::Keep;
@@ -71,16 +71,16 @@ impl Channel {
         self.settings.settings.ignores(chat, &self.owner.node.suffixes)
     }
 
-    pub(super) async fn change_settings(&mut self, ask: ChangeSettings, call_id: Uuid) -> Answered<Worked> {
+    pub(super) async fn change_settings(&mut self, change: ChangeSettings, call_id: Uuid) -> Answered<Worked> {
         self.settings.proxy = self.stored_proxy();
         let before = &self.settings;
         if let Some((_, proxy)) = before.changed_by.filter(|(call, _)| *call == call_id) {
             return Ok(changed(&before.settings, proxy));
         }
-        if ask.expect.is_some_and(|expected| expected != before.version()) {
+        if change.expect.is_some_and(|expected| expected != before.version()) {
             return Err(CallError::concurrent_modification("settings").into());
         }
-        let (mut row, proxy) = self.applied(ask.to)?;
+        let (mut row, proxy) = self.applied(change.to)?;
         if row.settings == before.settings && !proxy {
             return Err(CallError::no_op("the settings are so already").into());
         }
@@ -95,7 +95,7 @@ impl Channel {
         };
         match self.commit(command).await? {
             Reply::Done => {}
-            Reply::Forgotten => return Err(CallError::channel_not_found().into()),
+            Reply::ChannelDeleted => return Err(CallError::channel_not_found().into()),
             Reply::TooLarge => return Err(CallError::payload_too_large_over(LARGEST_COMMAND as u64).into()),
             // Only this task changes them, so that another version means another owner.
             _ => return Err(LeadershipLost.into()),
@@ -173,5 +173,5 @@ impl Channel {
 }
 
 fn changed(settings: &Settings, proxy: bool) -> Worked {
-    Worked::Done(Done::Settings(Changed { settings: Box::new(settings.clone()), proxy }))
+    Worked::Done(OwnerResponse::Settings(Changed { settings: Box::new(settings.clone()), proxy }))
 }

@@ -28,7 +28,7 @@ impl Settling {
         key
     }
 
-    /// Forgets keys whose values stand in the store by now.
+    /// Removes keys whose values stand in the store by now.
     pub fn end(&self, settled: &[Vec<u8>]) {
         let mut settling = self.0.lock();
         for key in settled {

@@ -121,8 +121,8 @@ fn events_of(command: &Command) -> &[NewEvent] {
         | Command::Reseal { .. }
         | Command::ChangeSettings { .. }
         | Command::Delivery(_)
-        | Command::Trim(_)
-        | Command::Forget { .. }
+        | Command::Expire(_)
+        | Command::DeleteChannel { .. }
         | Command::Media(_)
         | Command::Release { .. }
         | Command::Gather { .. }

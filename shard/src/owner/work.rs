@@ -9,11 +9,11 @@ use raft::machine::View;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::channel::{Channel, PairCodeAsked, Worked};
+use super::channel::{Channel, PairCodeRequest, Worked};
 use super::committer::Answered;
 use super::lifecycle::Extra;
 use crate::call::request::{Lifecycle, PairCode, StatusHistory};
-use crate::call::{Done, QrCode, Work};
+use crate::call::{OwnerResponse, QrCode, Work};
 use crate::command::{Command, Reply};
 use crate::keys;
 use crate::records::{StatusChange, decode};
@@ -28,7 +28,7 @@ impl Channel {
             Work::Lifecycle(Lifecycle { trigger, by_operator }) => self.lifecycle(trigger, by_operator, call_id).await,
             Work::Qr => self.show_qr().await,
             Work::PairCode(wanted) => self.pairing(wanted).await,
-            Work::Forget => {
+            Work::DeleteChannel => {
                 self.close_in_order().await?;
                 // Each of them was answered with a 202: it ends in an event, as with any other end of the channel.
                 self.end_sends("the channel was deleted").await?;
@@ -36,32 +36,34 @@ impl Channel {
                 self.resume_at = None;
                 let owner = self.owner.clone();
                 let _turn = owner.wiping.acquire().await;
-                let forget = Command::Forget { channel: self.row.id, customer: self.row.customer };
-                while self.commit(forget.clone()).await? == Reply::More {}
-                if !self.row.forgotten && (self.row.version > 0 || self.row.credentials) {
+                let delete = Command::DeleteChannel { channel: self.row.id, customer: self.row.customer };
+                while self.commit(delete.clone()).await? == Reply::More {}
+                if !self.row.deleted && (self.row.version > 0 || self.row.credentials) {
                     self.owner.status_counts.leaves(self.row.status);
                 }
-                self.row.forgotten = true;
+                self.row.deleted = true;
                 self.row.status = Status::Pending;
                 // Whoever waits for the channel need not wait any longer.
                 self.qr_waiters.clear();
                 self.review_operations();
-                Ok(Worked::Done(Done::Nothing))
+                Ok(Worked::Done(OwnerResponse::Nothing))
             }
-            Work::CheckSend { to } => Ok(self.check_send(to.as_ref()).map(|()| Worked::Done(Done::Nothing))?),
-            Work::ChangeSettings(ask) => self.change_settings(ask, call_id).await,
+            Work::CheckSend { to } => {
+                Ok(self.check_send(to.as_ref()).map(|()| Worked::Done(OwnerResponse::Nothing))?)
+            }
+            Work::ChangeSettings(change) => self.change_settings(change, call_id).await,
             Work::StatusHistory(StatusHistory { limit, before }) => {
                 let (from, to) = keys::status_changes(self.row.id, before);
                 let rows = self.owner.reader.scan_back(&from, &to, limit);
                 let change =
                     |(key, change): &(Vec<u8>, Vec<u8>)| (keys::version_of_change(key), decode::<StatusChange>(change));
                 let changes = rows.iter().map(change).collect();
-                Ok(Worked::Done(Done::StatusHistory(changes)))
+                Ok(Worked::Done(OwnerResponse::StatusHistory(changes)))
             }
             Work::Export(export) => self.export(export).await,
             Work::Import(import) => self.import(import, call_id).await,
             // Sends and operations are taken by the caller; the status, media and reads do not come here.
-            Work::Look
+            Work::GetStatus
             | Work::Send(_)
             | Work::Operate { .. }
             | Work::Media(_)
@@ -72,7 +74,7 @@ impl Channel {
 
     async fn lifecycle(&mut self, trigger: Trigger, by_operator: bool, call_id: Uuid) -> Answered<Worked> {
         if self.row.moved_by == Some(call_id) {
-            return Ok(Worked::Done(Done::Live(self.owner.live_of(&self.row))));
+            return Ok(Worked::Done(OwnerResponse::ChannelStatus(self.owner.channel_status_of(&self.row))));
         }
         if trigger == Trigger::Enable && self.row.disabled_by_operator && !by_operator {
             return Err(CallError::insufficient_scope(&["operator".to_owned()], &[]).into());
@@ -91,7 +93,7 @@ impl Channel {
         }
         let extra = Extra { by_operator, call_id: Some(call_id), ..Extra::default() };
         match self.transition(trigger, Some(extra)).await? {
-            Ok(()) => Ok(Worked::Done(Done::Live(self.owner.live_of(&self.row)))),
+            Ok(()) => Ok(Worked::Done(OwnerResponse::ChannelStatus(self.owner.channel_status_of(&self.row)))),
             Err(refusal) => Err(self.refusal(refusal, trigger, before).into()),
         }
     }
@@ -104,7 +106,7 @@ impl Channel {
 
     pub fn refusal(&self, refusal: Refusal, trigger: Trigger, status: Status) -> CallError {
         match refusal {
-            _ if self.row.forgotten => CallError::channel_not_found(),
+            _ if self.row.deleted => CallError::channel_not_found(),
             Refusal::NoOp => CallError::no_op(format!("the channel is {status} already"))
                 .with_details(serde_json::json!({ "field": "status", "value": status })),
             Refusal::Unavailable => CallError::channel_unavailable(status, self.row.reason),
@@ -125,7 +127,7 @@ impl Channel {
 
     /// Whether a pairing has to be started here, or runs already. `Err` says why there can be none.
     fn judge_pairing(&self, unavailable: &CallError) -> Result<bool, CallError> {
-        if self.row.forgotten {
+        if self.row.deleted {
             return Err(CallError::channel_not_found());
         }
         match status::on_pairing(self.row.status, self.row.credentials) {
@@ -151,7 +153,7 @@ impl Channel {
     async fn show_qr(&mut self) -> Answered<Worked> {
         self.begin_pairing(CallError::no_qr(self.row.status)).await?;
         Ok(match self.shown_qr() {
-            Some(code) => Worked::Done(Done::Qr(code)),
+            Some(code) => Worked::Done(OwnerResponse::Qr(code)),
             None => Worked::QrSoon(self.await_qr()),
         })
     }
@@ -184,7 +186,7 @@ impl Channel {
         let running = self.running.as_ref().ok_or_else(|| CallError::pair_code_failed(None))?;
         let session = running.session.clone();
         let (given, answer) = oneshot::channel();
-        self.pair_code = Some(PairCodeAsked { at: now, answer, given: false });
+        self.pair_code = Some(PairCodeRequest { at: now, answer, given: false });
         Ok(Worked::Pairing { wanted, session, ready, given })
     }
 

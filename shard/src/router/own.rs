@@ -9,9 +9,9 @@ use model::status::Status;
 use raft::directory::members::NodeState;
 
 use super::Router;
-use crate::facts::NodeStatus;
+use crate::report::NodeStatus;
 
-/// How long a node that has taken a lead warms up before it should be given the next one.
+/// How long a node that has taken the leadership of a shard warms up before it should be given the next one.
 const WARM_UP: Duration = Duration::from_secs(1);
 
 /// A connection that found no place is told of for so long.
@@ -110,7 +110,7 @@ impl Router {
         let mut led = shards
             .into_iter()
             .filter(|shard| self.host.group(*shard).is_some_and(|group| group.leader() == Some(self.node)));
-        // A lead that has just come has no owner yet.
+        // A leadership that has just come has no owner yet.
         let is_new = |shard| owned_since.get(&shard).is_none_or(|since| since.elapsed() < WARM_UP);
         self.start_limiter.backlog() > WARM_UP || led.any(is_new)
     }
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_earlier_release_says_less_and_is_given_leads_all_the_same() {
+    fn an_earlier_release_says_less_and_is_given_leaderships_all_the_same() {
         #[derive(Serialize)]
         struct Earlier {
             version: &'static str,

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 /// Above this many entries, those that nobody listens to are dropped.
-const SWEEP_ABOVE: usize = 256;
+const EVICT_ABOVE: usize = 256;
 
 /// Wakes those who listen to a key: one channel for each key that somebody listens to.
 pub struct Notifier<K> {
@@ -24,7 +24,7 @@ impl<K: Copy + Eq + Hash> Notifier<K> {
     /// Listens from now on. Look for news after this, and nothing is missed.
     pub fn listen(&self, key: K) -> watch::Receiver<()> {
         let mut senders = self.senders.lock();
-        if senders.len() > SWEEP_ABOVE {
+        if senders.len() > EVICT_ABOVE {
             senders.retain(|_, sender| sender.receiver_count() > 0);
         }
         senders.entry(key).or_insert_with(|| watch::Sender::new(())).subscribe()

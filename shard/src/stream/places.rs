@@ -61,8 +61,8 @@ impl Places {
         self.taken.lock().entry(customer).or_default().insert(stream, now + LEASE);
     }
 
-    /// Forgets the accounts whose streams all fell silent.
-    pub fn sweep(&self, now: Instant) {
+    /// Removes the accounts whose streams all fell silent.
+    pub fn expire(&self, now: Instant) {
         self.taken.lock().retain(|_, streams| {
             streams.retain(|_, until| *until > now);
             !streams.is_empty()
@@ -106,7 +106,7 @@ mod tests {
             assert_eq!(places.take(customer, stream(number), silent), Ok(()));
         }
         assert_eq!(places.take(customer, stream(20), silent), Err(10), "the renewed one counts");
-        places.sweep(silent + LEASE);
+        places.expire(silent + LEASE);
         assert!(places.taken.lock().is_empty());
     }
 

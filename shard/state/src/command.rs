@@ -18,7 +18,7 @@ use crate::media::record::MediaRow;
 pub use crate::records::ProjectedWrite;
 use crate::records::{ChannelRow, Failure, MessageRow};
 pub use crate::reply::{BatchReply, Effect, Reply};
-use crate::retention::Trim;
+use crate::retention::Expire;
 use crate::stream::{Streamed, StreamedEvent, Ticket};
 
 /// One log entry: commands of many channels, applied in order.
@@ -122,9 +122,11 @@ pub enum Command {
     /// Media: see there.
     Media(MediaCommand),
     /// Deletes what is past its time. Repeat until the answer is `Done`.
-    Trim(Trim),
+    #[serde(rename = "Trim")]
+    Expire(Expire),
     /// Wipes a deleted channel, a part at a time: repeat until the answer is `Done`.
-    Forget { channel: ChannelId, customer: CustomerId },
+    #[serde(rename = "Forget")]
+    DeleteChannel { channel: ChannelId, customer: CustomerId },
     /// A home has fetched this shard's relay up to a place.
     Release { home: ShardId, upto: u64 },
     /// A part of a shard's relay, for the rings of customers at home here.
@@ -147,7 +149,7 @@ impl Command {
         }
         names!(
             AcceptSend Send Sent Settle Receipt Receive ReceiveOwn Recover LearnLid Move Emit Project ChangeSettings
-            Auth Reseal Delivery Media Trim Forget Release Gather DropRing KeepTicket UseTicket
+            Auth Reseal Delivery Media Expire DeleteChannel Release Gather DropRing KeepTicket UseTicket
         )
     }
 

@@ -111,7 +111,7 @@ const MEDIA_PENDING: u8 = b'P';
 const ATTEMPT: u8 = b't';
 const BEGUN_ATTEMPT: u8 = b'b';
 const CUSTOMER_ENDPOINT: u8 = b'e';
-const SWEEP: u8 = b'z';
+const BULK_OPERATION: u8 = b'z';
 const USAGE: u8 = b'u';
 const RETRYING: u8 = b'r';
 const PROJECTED: u8 = b'p';
@@ -218,8 +218,8 @@ keys! {
     /// All endpoints that any customer has had deliveries for in this shard.
     customer_endpoints() -> Range = CUSTOMER_ENDPOINT[];
     /// Work on many deliveries that is done in steps.
-    sweep(id: Uuid) -> Key = SWEEP[id.as_bytes()];
-    sweeps() -> Range = SWEEP[];
+    bulk_operation(id: Uuid) -> Key = BULK_OPERATION[id.as_bytes()];
+    bulk_operations() -> Range = BULK_OPERATION[];
     /// A due delivery, per endpoint in the order in which attempts are due.
     job(endpoint: EndpointId, due: Timestamp, delivery: DeliveryId) -> Key
         = JOB[endpoint.as_bytes(), &time(due), delivery.as_bytes()];

@@ -51,11 +51,12 @@ pub struct ChannelRow {
     /// The call that made the last explicit move, so that a repeat of it answers as the first did.
     pub moved_by: Option<Uuid>,
     /// Deleted in the directory and wiped here; kept so that late commands find it gone.
-    pub forgotten: bool,
-    /// Nothing but its deliveries and this row is left of a forgotten channel.
+    #[serde(rename = "forgotten")]
+    pub deleted: bool,
+    /// Nothing but its deliveries and this row is left of a deleted channel.
     #[serde(default)]
     pub wiped: bool,
-    /// How far the wiping of a forgotten channel has come.
+    /// How far the wiping of a deleted channel has come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wiped_upto: Option<Bytes>,
 }
@@ -79,7 +80,7 @@ impl ChannelRow {
             replaced_at: None,
             unwritten_from: None,
             moved_by: None,
-            forgotten: false,
+            deleted: false,
             wiped: false,
             wiped_upto: None,
         }
@@ -112,12 +113,13 @@ impl ChannelRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct ChannelStanding {
     pub status: Status,
-    pub forgotten: bool,
+    #[serde(rename = "forgotten")]
+    pub deleted: bool,
 }
 
 impl ChannelStanding {
     /// Of a channel that has no row yet; see [`ChannelRow::new`].
-    pub const UNTOUCHED: Self = Self { status: Status::Pending, forgotten: false };
+    pub const UNTOUCHED: Self = Self { status: Status::Pending, deleted: false };
 }
 
 /// A move of the status machine, as `GET .../status-history` shows it.
@@ -483,7 +485,7 @@ mod tests {
     use super::*;
 
     fn standing(row: &ChannelRow) -> ChannelStanding {
-        ChannelStanding { status: row.status, forgotten: row.forgotten }
+        ChannelStanding { status: row.status, deleted: row.deleted }
     }
 
     #[test]
@@ -503,9 +505,9 @@ mod tests {
             moved_by: Some(Uuid::nil()),
             ..new.clone()
         };
-        let forgotten =
-            ChannelRow { forgotten: true, wiped: true, wiped_upto: Some(Bytes::from_static(b"key")), ..full.clone() };
-        for row in [new, full, forgotten] {
+        let deleted =
+            ChannelRow { deleted: true, wiped: true, wiped_upto: Some(Bytes::from_static(b"key")), ..full.clone() };
+        for row in [new, full, deleted] {
             let bytes = encode(&row);
             assert_eq!(decode::<ChannelStanding>(&bytes), standing(&decode::<ChannelRow>(&bytes)));
         }

@@ -22,7 +22,8 @@ pub enum Reply {
     /// The version was another.
     LostRace,
     /// The channel is deleted.
-    Forgotten,
+    #[serde(rename = "Forgotten")]
+    ChannelDeleted,
     /// The account's media fills its quota; so many bytes of it are in this shard.
     OverQuota { used: u64 },
     /// No log entry can hold the command: said by the committer, never by the state machine.

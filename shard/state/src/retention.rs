@@ -37,7 +37,7 @@ pub struct Retention {
     pub lids: Duration,
     pub most_lids: usize,
     /// Between two looks at what is due.
-    pub trim_every: Duration,
+    pub expire_every: Duration,
 }
 
 /// What holds for the messages of one channel.
@@ -52,7 +52,7 @@ pub struct Keep {
 
 /// What the owner found to be past its time, to be deleted by the state machine; a step's worth of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Trim {
+pub enum Expire {
     /// The bodies of messages; who wrote to whom and when stays for repeats and receipts.
     Bodies { channel: ChannelId, rows: Vec<Place> },
     /// Messages with all that belongs to them.
@@ -80,7 +80,7 @@ pub const USAGE_DAYS: u32 = 100;
 /// Where a row of use stands.
 pub type UsagePlace = (CustomerId, Hour, ChannelId);
 
-impl Trim {
+impl Expire {
     /// The word for it in metrics, and how many things it names.
     pub fn counted(&self) -> (&'static str, usize) {
         match self {

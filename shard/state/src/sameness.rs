@@ -121,7 +121,7 @@ fn scanned<'a>(view: &'a dyn View, range: keys::Range) -> impl Iterator<Item = M
 
 /// Takes a message out of the index. Where it was the first of its id, a namesake takes its place: what is not in that
 /// place is not looked for.
-pub fn forget(state: &mut dyn State, row: &MessageRow) {
+pub fn delete(state: &mut dyn State, row: &MessageRow) {
     let first = keys::message_id(row.channel, Direction::Inbound, &row.message_id);
     let is_own = |pointer: Option<MessagePointer>| pointer.is_some_and(|pointer| pointer.row == row.id);
     if is_own(read(&*state, &first)) {

@@ -14,14 +14,14 @@ use tests::wait::{check, eventually, seconds};
 /// Sends a second: what a machine carries that others use too. How many more a restart bears says `gateway-bench b6`.
 const RATE: u32 = 200;
 
-/// The longest that a send may take, which waits for as long as a shard is handed over: a send that waits for longer is to be
-/// answered `queued`. How long it is on a quiet machine says `gateway-bench b6`.
+/// The longest that a send may take, which waits for as long as a leadership is transferred: a send that waits for
+/// longer is to be answered `queued`. How long it is on a quiet machine says `gateway-bench b6`.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// A node that has come back gets its leads from another one no faster than this.
+/// A node that has come back gets its leaderships from another one no faster than this.
 const WARM_UP: TimeDelta = TimeDelta::seconds(1);
 
-/// How long it may take until all leads are where they should be.
+/// How long it may take until all leaderships are where they should be.
 const HOME: Duration = seconds(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -80,7 +80,7 @@ async fn comes_home(cluster: &Cluster, tenant: &Tenant, channels: &[Paired]) {
     .await;
 }
 
-/// When a node gave back to each other one the leads that were to be there, as its log says.
+/// When a node gave back to each other one the leaderships that were to be there, as its log says.
 fn given_back(log: &str) -> HashMap<&str, Vec<DateTime<Utc>>> {
     let mut given: HashMap<&str, Vec<DateTime<Utc>>> = HashMap::new();
     for line in log.lines().filter(|line| line.contains("the lead goes where it should be")) {

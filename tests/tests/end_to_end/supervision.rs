@@ -49,7 +49,7 @@ async fn a_task_that_panics_is_counted_and_begun_again() {
     for (point, task) in [
         ("task::deliveries", "the webhook deliveries"),
         ("task::node", "the node's own record"),
-        ("task::upkeep", "the place of a shard's lead"),
+        ("task::upkeep", "the place of a shard's leader"),
         ("task::hosting", "the owner of a shard"),
         ("commit::before", "the committer of a shard"),
         ("state::before_write", "the state machine"),

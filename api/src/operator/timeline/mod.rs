@@ -17,7 +17,7 @@ pub use self::watch::keep;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::OperatorCall;
-use crate::resources::audit_log::{Asked, page};
+use crate::resources::audit_log::{AuditParameters, page};
 use crate::route::{GET, Route};
 
 pub fn routes() -> Vec<Route> {
@@ -120,10 +120,10 @@ fn summary(entry: &AuditEntry) -> String {
     }
 }
 
-fn asked(query: &Query<'_>) -> Asked {
+fn asked(query: &Query<'_>) -> AuditParameters {
     let wanted = query.word("kind", &KINDS, |word| KINDS.into_iter().find(|kind| *kind == word));
     let about = move |action: &str| kind(action).is_some_and(|kind| wanted.is_none_or(|wanted| wanted == kind));
-    Asked::about(query, ListId::only(), about)
+    AuditParameters::about(query, ListId::only(), about)
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {

@@ -158,7 +158,7 @@ async fn refreshed(ctx: &RequestContext) -> Result<(), CallError> {
 /// not open.
 pub async fn operator(ctx: &RequestContext, rules: &Rules) -> Result<Operator, CallError> {
     let judged = match bearer_token(ctx) {
-        Ok(token) => ctx.app.operators.judge(ctx.client.ip, token).await,
+        Ok(token) => ctx.app.operators.authenticate(ctx.client.ip, token).await,
         Err(error) => Err(error),
     };
     let operator = judged.inspect_err(|error| ctx.note_failure(Suspect::Unknown(None), error.code))?;

@@ -6,7 +6,7 @@ use model::id::KeyId;
 use model::stream_ticket::StreamTicket;
 use salvo::http::header::AUTHORIZATION;
 use serde::{Deserialize, Serialize};
-use shard::stream::{StreamAsk, StreamDone};
+use shard::stream::{StreamRequest, StreamResponse};
 
 use super::{fresh_directory, key_caller, noted};
 use crate::audit::Suspect;
@@ -54,9 +54,9 @@ async fn take(ctx: &RequestContext, text: &str) -> Result<Caller, (Suspect, Call
     // What is refused for now can be asked again: that uses no ticket up.
     fresh_directory(ctx).await.map_err(nobody)?;
     let digest = Bytes::copy_from_slice(&ticket.digest());
-    let ask = StreamAsk::UseTicket { digest };
-    let used = ctx.cluster().stream(customer, ask, &ctx.context()).await.map_err(nobody)?;
-    let StreamDone::Ticket(Some(ticket)) = used else { return Err(nobody(CallError::auth_invalid())) };
+    let request = StreamRequest::UseTicket { digest };
+    let used = ctx.cluster().stream(customer, request, &ctx.context()).await.map_err(nobody)?;
+    let StreamResponse::Ticket(Some(ticket)) = used else { return Err(nobody(CallError::auth_invalid())) };
     let grant = serde_json::from_slice(&ticket.grant)
         .map_err(|error| nobody(failure::internal("a ticket's grant could not be read", &error)))?;
     match grant {

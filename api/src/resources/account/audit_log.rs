@@ -62,7 +62,7 @@ model::cursor! {
 }
 
 /// What a request asks for.
-pub struct Asked {
+pub struct AuditParameters {
     limit: usize,
     action: Option<String>,
     actor: Option<String>,
@@ -75,7 +75,7 @@ pub struct Asked {
 
 type About = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
-impl Asked {
+impl AuditParameters {
     /// What the cluster itself has seen is told where it is named, and else by its timeline.
     pub fn of(query: &Query<'_>, list: ListId) -> Self {
         let action = query.text("action").map(str::to_owned);
@@ -102,7 +102,7 @@ impl Asked {
 /// Shows the log of the caller's account, the latest entries first.
 pub async fn list(call: &mut AccountCall) -> Outcome {
     let of = call.list(None, false);
-    let asked = call.asked(|query| Asked::of(query, of))?;
+    let asked = call.asked(|query| AuditParameters::of(query, of))?;
     let (entries, next) = page(&call.app, vec![Some(call.customer_id())], asked, of).await?;
     Ok(Reply::ok(&List::page(entries.into_iter().map(AuditView::from).collect(), next)))
 }
@@ -116,10 +116,10 @@ pub async fn list(call: &mut AccountCall) -> Outcome {
 pub async fn page(
     app: &Arc<App>,
     customers: Vec<Option<CustomerId>>,
-    asked: Asked,
+    asked: AuditParameters,
     list: ListId,
 ) -> Result<(Vec<AuditEntry>, Option<String>), CallError> {
-    let Asked { limit, action, actor, since, until, before, about } = asked;
+    let AuditParameters { limit, action, actor, since, until, before, about } = asked;
     let wanted = move |entry: &AuditEntry| {
         about(&entry.action)
             && action.as_ref().is_none_or(|action| *action == entry.action)
@@ -161,7 +161,7 @@ mod tests {
         let query = "limit=0&since=yesterday&cursor=none";
         request.set_uri(format!("http://gateway.example/v1/account/audit-log?{query}").parse().unwrap());
         let query = Query::of(&request);
-        let asked = Asked::of(&query, ListId::only());
+        let asked = AuditParameters::of(&query, ListId::only());
         let refused = query.finish(asked).err().unwrap();
         let issues = refused.details.unwrap();
         let paths: Vec<&str> =

@@ -52,7 +52,7 @@ fn own_routes() -> Vec<Route> {
         Route::account(GET, "/v1/account/usage", usage::show).also(usage::described),
         Route::account(GET, "/v1/account/audit-log", audit_log::list)
             .doc("list_audit_log", "List who did what, the newest first")
-            .query(|query| audit_log::Asked::of(query, ListId::only()))
+            .query(|query| audit_log::AuditParameters::of(query, ListId::only()))
             .page::<audit_log::AuditView>(),
     ]
 }

@@ -56,7 +56,7 @@ pub fn described(route: Route) -> Route {
              the range has a row; by channel, only those on which the channel was used. By hour, each hour of the range until now, of 7 days at most and without \
              `from` and `to` of the last 7. Deleted channels count.",
         )
-        .query(|query| Asked::read(query, Day::of(Timestamp::now())))
+        .query(|query| UsageParameters::read(query, Day::of(Timestamp::now())))
         .list::<Usage>()
 }
 
@@ -78,13 +78,13 @@ model::words! {
 
 /// What is asked for: the first and the last day, and what rows are of.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct UsageParameters {
     from: Day,
     to: Day,
     by: Grouping,
 }
 
-impl Asked {
+impl UsageParameters {
     pub fn read(query: &Query<'_>, today: Day) -> Self {
         let date = || json!({ "type": "string", "format": "date", "maxLength": 10, "pattern": "^(19[7-9]|[2-9][0-9]{2})[0-9]-" });
         let day = |name| query.parsed(name, date, "must be a date such as 2026-01-31", Day::parse);
@@ -106,7 +106,7 @@ impl Asked {
 
 /// By day, every day of the range has its row; by channel, a day has a row for each channel that was used on it.
 pub async fn show(call: &mut AccountCall) -> Outcome {
-    let Asked { from, to, by } = call.asked(|query| Asked::read(query, Day::of(call.now)))?;
+    let UsageParameters { from, to, by } = call.asked(|query| UsageParameters::read(query, Day::of(call.now)))?;
     if by == Grouping::Hour {
         return by_hour(call, from, to).await;
     }
@@ -155,17 +155,17 @@ mod tests {
 
     const TODAY: Day = Day(20_000);
 
-    fn ask(query: &str) -> Result<Asked, CallError> {
+    fn ask(query: &str) -> Result<UsageParameters, CallError> {
         let mut request = Request::new();
         request.set_uri(format!("http://gateway.example/v1/account/usage?{query}").parse().unwrap());
         let query = Query::of(&request);
-        let asked = Asked::read(&query, TODAY);
+        let asked = UsageParameters::read(&query, TODAY);
         query.finish(asked)
     }
 
     #[test]
     fn a_range_ends_today_and_has_thirty_days_unless_it_is_told_otherwise() {
-        let asked = |from, to, by| Asked { from: Day(from), to: Day(to), by };
+        let asked = |from, to, by| UsageParameters { from: Day(from), to: Day(to), by };
         assert_eq!(ask("").unwrap(), asked(19_971, 20_000, Grouping::Day));
         assert_eq!(ask("to=2024-01-31&group_by=channel").unwrap(), asked(19_724, 19_753, Grouping::Channel));
         assert_eq!(ask("from=2024-07-01&to=2024-10-01").unwrap(), asked(19_905, 19_997, Grouping::Day));

@@ -90,8 +90,8 @@ impl AccountView {
         let directory = ctx.directory();
         let channels = directory.read(|state| state.channels_of(customer.id, None, usize::MAX));
         let ids: Vec<ChannelId> = channels.iter().map(|channel| channel.id).collect();
-        let lives = ctx.cluster().lives(&ids, &ctx.context()).await?;
-        let connected = lives.values().filter(|live| live.status == Status::Connected).count();
+        let statuses = ctx.cluster().channel_statuses(&ids, &ctx.context()).await?;
+        let connected = statuses.values().filter(|live| live.status == Status::Connected).count();
         let status = if customer.deleted_at.is_some() { "cancelled" } else { customer.plan.status(ctx.now) };
         let plan = PlanView::new(&customer.plan, status);
         let channels = ChannelCounts { total: ids.len(), connected };

@@ -122,9 +122,9 @@ async fn find(call: &AccountCall, filter: Filter) -> Result<Found, CallError> {
         let named = |name: &str| filter.name.as_deref().is_none_or(|prefix| name.starts_with(prefix));
         let candidates: Vec<_> = page.into_iter().filter(|channel| named(&channel.name)).collect();
         let ids: Vec<ChannelId> = candidates.iter().map(|channel| channel.id).collect();
-        let lives = call.cluster().lives(&ids, &call.context()).await?;
+        let statuses = call.cluster().channel_statuses(&ids, &call.context()).await?;
         let views = candidates.iter().map(|channel| {
-            let live = lives.get(&channel.id);
+            let live = statuses.get(&channel.id);
             let view = ChannelView::new(channel, live);
             if filter.reasons { view.with_reason(live) } else { view }
         });

@@ -13,7 +13,7 @@ use model::page::ListId;
 use raft::directory::Ended;
 use raft::directory::command::{Command, Reply as Updated};
 use serde_json::{Map, Value, json};
-use shard::call::request::{Forget, GetStatus};
+use shard::call::request::{DeleteChannel, GetStatus};
 use shard::records::StatusChange;
 
 pub use lifecycle::parse_reason as parse_disable_reason;
@@ -143,7 +143,7 @@ async fn delete(call: &mut ChannelCall) -> Outcome {
     call.settle().await?;
     attempts::count(call, &[Attempt::DeletionBy(call.customer_id())]).await?;
     delete_with_keys(call, command, entry, call.customer_id(), Ended::Channel(call.channel.id)).await?;
-    if let Err(error) = call.ask(Forget).await {
+    if let Err(error) = call.ask(DeleteChannel).await {
         tracing::info!(channel = %call.channel.id, %error, "the owner will find the channel deleted by itself");
     }
     Ok(Reply::no_content())

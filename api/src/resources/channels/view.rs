@@ -9,7 +9,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
-use shard::call::Live;
+use shard::call::ChannelStatus;
 
 /// A channel; all fields but `status_reason` always present.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -39,7 +39,7 @@ fn raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<RawValue>, D::E
 
 impl ChannelView {
     /// `live` is `None` for a channel that its shard has not been asked about yet: nothing has happened to it.
-    pub fn new(record: &ChannelRecord, live: Option<&Live>) -> Self {
+    pub fn new(record: &ChannelRecord, live: Option<&ChannelStatus>) -> Self {
         let changed = live.and_then(|live| live.updated_at);
         Self {
             id: record.id,
@@ -56,7 +56,7 @@ impl ChannelView {
     }
 
     /// Says why it has its status, too.
-    pub fn with_reason(self, live: Option<&Live>) -> Self {
+    pub fn with_reason(self, live: Option<&ChannelStatus>) -> Self {
         Self { status_reason: live.map(|live| live.reason), ..self }
     }
 }

@@ -10,7 +10,7 @@ use model::id::RequestId;
 use model::time::Timestamp;
 use salvo::conn::ConnCtrl;
 use shard::cluster::CallContext;
-use shard::stream::{Filter, Pulled, StreamAsk, StreamDone, StreamId};
+use shard::stream::{Filter, Pulled, StreamId, StreamRequest, StreamResponse};
 
 use super::frame;
 use super::queue::Queue;
@@ -136,10 +136,10 @@ impl Feed {
 
     async fn ask(&self, after: u64, most: usize, wait: Duration) -> Option<Pulled> {
         let (stream, filter) = (self.stream.clone(), self.filter.clone());
-        let ask = StreamAsk::Pull { stream, after, most, filter, wait };
+        let request = StreamRequest::Pull { stream, after, most, filter, wait };
         let context = context(wait + PULL_MARGIN);
-        match self.app.cluster.stream(self.caller.customer.id, ask, &context).await {
-            Ok(StreamDone::Pulled(pulled)) => Some(pulled),
+        match self.app.cluster.stream(self.caller.customer.id, request, &context).await {
+            Ok(StreamResponse::Pulled(pulled)) => Some(pulled),
             Ok(_) => None,
             Err(error) => {
                 tracing::debug!(stream = %self.stream.0, ?error, "the home of a stream did not answer");
@@ -202,8 +202,8 @@ impl Feed {
 
     /// Gives the place back. Where that fails, the lease runs out.
     async fn free_place(&self) {
-        let ask = StreamAsk::Close { stream: self.stream.clone() };
-        if let Err(error) = self.app.cluster.stream(self.caller.customer.id, ask, &context(CLOSE_PATIENCE)).await {
+        let request = StreamRequest::Close { stream: self.stream.clone() };
+        if let Err(error) = self.app.cluster.stream(self.caller.customer.id, request, &context(CLOSE_PATIENCE)).await {
             tracing::debug!(stream = %self.stream.0, ?error, "a stream's place is left to its lease");
         }
     }

@@ -19,7 +19,7 @@ use salvo::conn::ConnCtrl;
 use salvo::http::header::CACHE_CONTROL;
 use salvo::http::{HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
-use shard::stream::{Filter, Start, StreamAsk, StreamDone, mint_stream};
+use shard::stream::{Filter, Start, StreamRequest, StreamResponse, mint_stream};
 
 use self::feed::Feed;
 use self::queue::Queue;
@@ -70,10 +70,10 @@ async fn open(call: &mut AccountCall) -> Outcome {
     let context = call.context();
     call.cluster().announce_stream(customer, context.deadline).await.map_err(failure::of_update)?;
     let stream = mint_stream();
-    let ask = StreamAsk::Open { stream: stream.clone(), resume: resume.clone() };
-    let Start { after, gap } = match call.cluster().stream(customer, ask, &context).await? {
-        StreamDone::Opened(start) => start,
-        StreamDone::Full { open } => {
+    let request = StreamRequest::Open { stream: stream.clone(), resume: resume.clone() };
+    let Start { after, gap } = match call.cluster().stream(customer, request, &context).await? {
+        StreamResponse::Opened(start) => start,
+        StreamResponse::Full { open } => {
             return Err(CallError::sse_connection_limit(u32::try_from(open).unwrap_or(u32::MAX)));
         }
         other => return Err(failure::unexpected(&other)),

@@ -5,7 +5,7 @@ use model::stream_ticket::StreamTicket;
 use model::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
-use shard::stream::{StreamAsk, TICKET_LIFE, Ticket};
+use shard::stream::{StreamRequest, TICKET_LIFE, Ticket};
 
 use crate::failure;
 use crate::pipeline::TicketGrant;
@@ -25,7 +25,7 @@ pub async fn issue(call: &mut AccountCall) -> Outcome {
     let grant = grant.map_err(|error| failure::internal("a ticket's grant could not be written", &error))?;
     let expires_at = call.now.plus(TICKET_LIFE);
     let digest = Bytes::copy_from_slice(&ticket.digest());
-    let ask = StreamAsk::KeepTicket { digest, ticket: Ticket { grant: grant.into(), expires_at } };
-    call.cluster().stream(call.customer_id(), ask, &call.context()).await?;
+    let request = StreamRequest::KeepTicket { digest, ticket: Ticket { grant: grant.into(), expires_at } };
+    call.cluster().stream(call.customer_id(), request, &call.context()).await?;
     Ok(Reply::created(&TicketView { ticket: ticket.reveal(), expires_at }).uncached())
 }

@@ -27,7 +27,7 @@ model::cursor! {
 
 pub async fn of_channel(call: &mut ChannelCall) -> Outcome {
     let channel = call.channel.id;
-    let asked = Asked::parse(call, call.query(), vec![channel], Some(channel))?;
+    let asked = HistoryParameters::parse(call, call.query(), vec![channel], Some(channel))?;
     call.settle().await?;
     asked.page(call).await
 }
@@ -46,7 +46,7 @@ pub async fn of_account(call: &mut AccountCall) -> Outcome {
     } else {
         all_channels(call)
     };
-    let asked = Asked::parse(call, query, channels, None)?;
+    let asked = HistoryParameters::parse(call, query, channels, None)?;
     asked.page(call).await
 }
 
@@ -65,14 +65,14 @@ pub fn named_channels(query: &Query<'_>) -> Vec<ChannelId> {
 }
 
 /// What a request asks for.
-pub struct Asked {
+pub struct HistoryParameters {
     /// Its page is one row longer than asked for, to know whether there is a next one.
     query: HistoryQuery,
     limit: usize,
     list: ListId,
 }
 
-impl Asked {
+impl HistoryParameters {
     /// Reads the filters.
     fn parse(
         call: &AccountCall,

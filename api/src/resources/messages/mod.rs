@@ -31,7 +31,7 @@ pub fn routes() -> Vec<Route> {
             .errors(&[E::UndeliverableRecipient, E::MessageNotFound, E::MediaGone, E::PlanLimit]),
         Route::channel(GET, "/v1/channels/{id}/messages", history::of_channel)
             .doc("list_channel_messages", "List a channel's messages, the newest first")
-            .query(history::Asked::outline)
+            .query(history::HistoryParameters::outline)
             .page::<StoredMessage>(),
         Route::channel(GET, "/v1/channels/{id}/messages/{message_id}/media", media::of_message)
             .doc("get_message_media", "Get the media of a message, with a fresh link")
@@ -42,7 +42,7 @@ pub fn routes() -> Vec<Route> {
             .doc("list_messages", "List the messages of all channels, the newest first")
             .query(|query| {
                 history::named_channels(query);
-                history::Asked::outline(query);
+                history::HistoryParameters::outline(query);
             })
             .page::<StoredMessage>()
             .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey]),

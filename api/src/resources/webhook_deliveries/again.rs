@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 use shard::call::deliveries::Redelivered;
-use shard::deliveries::command::{Sweep, SweepWork};
+use shard::deliveries::command::{BulkAction, BulkOperation};
 use uuid::Uuid;
 
 use crate::query::Query;
@@ -76,20 +76,20 @@ pub async fn recover(call: &mut AccountCall) -> Outcome {
     let endpoint = webhook_endpoints::find(call)?;
     require_enabled(&endpoint)?;
     let job_id = Uuid::new_v4();
-    let sweep = Sweep {
+    let bulk = BulkOperation {
         id: job_id,
         customer: call.customer_id(),
         endpoint: endpoint.id,
-        work: SweepWork::Recover { since: asked.since, events: asked.events },
+        work: BulkAction::Recover { since: asked.since, events: asked.events },
         states: asked.states,
         until: asked.until,
         reached: None,
     };
     if asked.dry_run {
-        let matched = call.cluster().count_sweep(sweep, &call.context()).await?;
+        let matched = call.cluster().count_bulk(bulk, &call.context()).await?;
         return Ok(Reply::ok(&RecoveryCount { matched }));
     }
-    let matched = call.cluster().sweep(sweep, &call.context()).await?;
+    let matched = call.cluster().begin_bulk(bulk, &call.context()).await?;
     Ok(Reply::accepted(&RecoverView { job_id, matched }))
 }
 
@@ -111,15 +111,15 @@ pub async fn purge(call: &mut AccountCall) -> Outcome {
     if !call.reaches(known.and_then(|endpoint| endpoint.channel_id)) {
         return Err(CallError::webhook_endpoint_not_found());
     }
-    let sweep = Sweep {
+    let bulk = BulkOperation {
         id: Uuid::new_v4(),
         customer: call.customer_id(),
         endpoint,
-        work: SweepWork::Purge,
+        work: BulkAction::Purge,
         states,
         until: call.now,
         reached: None,
     };
-    let matched = call.cluster().sweep(sweep, &call.context()).await?;
+    let matched = call.cluster().begin_bulk(bulk, &call.context()).await?;
     Ok(Reply::accepted(&Purge { matched }))
 }

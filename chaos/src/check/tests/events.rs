@@ -6,7 +6,7 @@ use super::play::{CHANNEL, HOOK, MAIN, done, refused, unknown};
 use super::{breaks, holds};
 use crate::check::Invariant::{I5, I6, I8, I12};
 use crate::history::record::Manner;
-use crate::history::{Answer, At, FaultKind, Lead, Op, Outcome, Record, Request};
+use crate::history::{Answer, At, FaultKind, LeaderSeen, Op, Outcome, Record, Request};
 
 #[test]
 fn a_second_event_for_one_message_is_found() {
@@ -306,21 +306,21 @@ fn a_success_is_told_again_once_for_want_of_an_answer_and_not_twice() {
         let first = again(play, 2);
         play.fault_within(FaultKind::Crash, At::default(), first.minus(Duration::from_secs(40)));
     });
-    // The owner's lead went elsewhere, and what it had heard with it.
-    let lead = |at: At, term: u64| {
+    // The owner's leadership went elsewhere, and what it had heard with it.
+    let leader = |at: At, term: u64| {
         let asked = at.minus(Duration::from_millis(50));
-        Record::Lead(Lead { asked, at, group: 5, leader: Some(2), term })
+        Record::Leader(LeaderSeen { asked, at, group: 5, leader: Some(2), term })
     };
     holds(|play| {
         let first = again(play, 2);
         let seen = [first.minus(Duration::from_secs(1)), first.plus(Duration::from_secs(3))];
-        play.run.records.extend([lead(seen[0], 7), lead(seen[1], 8)]);
+        play.run.records.extend([leader(seen[0], 7), leader(seen[1], 8)]);
     });
     // Nobody followed it.
     breaks(&[I5], |play| {
         let first = again(play, 2);
         let seen = [first.minus(Duration::from_secs(1)), first.plus(Duration::from_secs(3))];
-        play.run.records.extend([lead(seen[0], 7), lead(seen[1], 7)]);
+        play.run.records.extend([leader(seen[0], 7), leader(seen[1], 7)]);
     });
 }
 

@@ -13,7 +13,7 @@ use crate::history::{At, Call, FaultKind, Op, Record};
 /// A bucket that is empty, a while after its home was seen in term 7.
 fn drawn_empty() -> Play {
     let mut play = Play::empty();
-    play.lead(7);
+    play.see_leader(7);
     play.wait(Duration::from_secs(1));
     play.draws(12);
     play
@@ -39,7 +39,7 @@ fn a_new_term_gives_one_burst_and_not_two() {
         for _ in 1..count {
             play.draws(12);
         }
-        play.lead(8);
+        play.see_leader(8);
         judge_one(I7, &play.run)
     };
     assert!(bursts(2).holds(), "{:?}", bursts(2));
@@ -50,7 +50,7 @@ fn a_new_term_gives_one_burst_and_not_two() {
 fn a_node_that_the_harness_saw_lead_all_the_time_gives_nothing_more() {
     let mut play = drawn_empty();
     play.draws(12);
-    play.lead(7);
+    play.see_leader(7);
     play.fault(FaultKind::Crash);
     assert!(!judge_one(I7, &play.run).holds());
 }
@@ -68,8 +68,8 @@ fn looks_that_know_no_leader_tell_nothing_of_the_bucket() {
     assert!(judged(&|play| play.leaderless(0)).holds());
     assert!(judged(&|play| play.leaderless(9)).holds());
     // Only a node that is cut off was asked, which takes itself for the leader that it was before.
-    assert!(judged(&|play| play.lead(6)).holds());
-    assert!(!judged(&|play| play.lead(7)).holds());
+    assert!(judged(&|play| play.see_leader(6)).holds());
+    assert!(!judged(&|play| play.see_leader(7)).holds());
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn an_empty_bucket_gives_one_burst_in_a_fail_over_and_not_two() {
         for _ in 0..admitted / BURST as usize {
             play.draws(BURST as usize);
         }
-        play.lead(8);
+        play.see_leader(8);
         judge_one(I7, &play.run)
     };
     assert!(after_a_refusal(10).holds(), "{:?}", after_a_refusal(10));
@@ -94,24 +94,24 @@ fn an_empty_bucket_gives_one_burst_in_a_fail_over_and_not_two() {
 #[test]
 fn a_home_that_has_just_been_deposed_may_answer_once_more() {
     let mut play = Play::empty();
-    play.lead(7);
+    play.see_leader(7);
     play.wait(Duration::from_secs(1));
-    play.lead(8);
+    play.see_leader(8);
     // The first of them at the former home.
     play.draws(1 + BURST as usize);
-    play.lead(8);
+    play.see_leader(8);
     assert!(judge_one(I7, &play.run).holds());
 }
 
 #[test]
-fn a_lead_that_moves_before_there_was_a_fault_counts_from_the_first_look() {
+fn a_leadership_that_moves_before_there_was_a_fault_counts_from_the_first_look() {
     let moved_to = |term: u64| {
         let mut play = Play::empty();
         play.draws(1 + BURST as usize);
-        play.lead(7);
+        play.see_leader(7);
         play.wait(Duration::from_millis(500));
         play.draws(BURST as usize);
-        play.lead(term);
+        play.see_leader(term);
         judge_one(I7, &play.run)
     };
     assert!(moved_to(8).holds(), "{:?}", moved_to(8));
@@ -122,7 +122,7 @@ fn a_lead_that_moves_before_there_was_a_fault_counts_from_the_first_look() {
 fn a_move_that_was_seen_counts_also_where_nobody_looked_after_the_last_call() {
     let moved_to = |term: u64| {
         let mut play = drawn_empty();
-        play.lead(term);
+        play.see_leader(term);
         play.draws(12);
         judge_one(I7, &play.run)
     };

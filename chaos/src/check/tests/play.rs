@@ -6,7 +6,7 @@ use model::time::Timestamp;
 
 use crate::history::record::{Channel, Endpoint, Limited, Manner, Tenant};
 use crate::history::{
-    Answer, At, Call, Collected, Delivery, Ended, Evidence, Fault, FaultKind, Frame, InboxRow, Lead, LedgerRow,
+    Answer, At, Call, Collected, Delivery, Ended, Evidence, Fault, FaultKind, Frame, InboxRow, LeaderSeen, LedgerRow,
     Liveness, Login, Meta, Op, Outcome, Progress, Record, Replica, Request, Size, Stage,
 };
 
@@ -313,7 +313,7 @@ impl Play {
         }
     }
 
-    pub fn lead(&mut self, term: u64) {
+    pub fn see_leader(&mut self, term: u64) {
         self.look(Some(1), term);
     }
 
@@ -324,7 +324,7 @@ impl Play {
 
     fn look(&mut self, leader: Option<u64>, term: u64) {
         let (asked, at) = (self.step(), self.step());
-        self.run.records.push(Record::Lead(Lead { asked, at, group: HOME, leader, term }));
+        self.run.records.push(Record::Leader(LeaderSeen { asked, at, group: HOME, leader, term }));
     }
 
     pub fn list(&mut self, tenant: &str, ids: &[&str]) {

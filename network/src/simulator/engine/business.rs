@@ -221,7 +221,7 @@ impl Businesses {
         Ok(placed)
     }
 
-    pub fn forget(&mut self, number: Number) {
+    pub fn remove_number(&mut self, number: Number) {
         self.accounts.remove(&number);
     }
 }

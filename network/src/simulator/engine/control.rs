@@ -76,9 +76,9 @@ impl Engine {
         self.advance(now);
         self.retire_all(number, Standing::Invalidated)?;
         self.subscribers.remove(&number);
-        self.groups.forget(number);
-        self.newsletters.forget(number);
-        self.businesses.forget(number);
+        self.groups.remove_number(number);
+        self.newsletters.remove_number(number);
+        self.businesses.remove_number(number);
         Ok(())
     }
 
@@ -256,7 +256,7 @@ impl Engine {
         }
     }
 
-    /// Forgets everything. Nodes are cut off and find, when they come back, that nobody knows their credentials.
+    /// Removes everything. Nodes are cut off and find, when they come back, that nobody knows their credentials.
     pub fn reset(&mut self, now: Timestamp) {
         self.cut(|_| true);
         let fresh = Self::new(Default::default(), self.control_url.clone(), self.base_time_scale);

@@ -229,7 +229,7 @@ impl Groups {
     }
 
     /// A number is unregistered.
-    pub fn forget(&mut self, number: Number) {
+    pub fn remove_number(&mut self, number: Number) {
         for group in self.groups.values_mut().filter(|group| group.rank_of(number).is_some()) {
             group.lose(number);
         }
@@ -297,7 +297,7 @@ mod tests {
         groups.leave(id, ann).unwrap();
         assert_eq!(groups.get(id).unwrap().rank_of(ben), Some(Rank::Admin));
         assert_eq!(groups.leave(id, ann), Err(NOT_A_MEMBER));
-        groups.forget(ben);
+        groups.remove_number(ben);
         assert!(groups.get(id).is_none());
     }
 }

@@ -112,7 +112,7 @@ impl Labels {
     }
 
     /// The chat is gone, and its messages.
-    pub fn forget_chat(&mut self, chat: Chat) {
+    pub fn remove_chat(&mut self, chat: Chat) {
         self.borne.retain(|bearer, _| bearer.chat != chat);
     }
 
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(labels.take("2", chat("2222")), Ok(Moved::default()));
         labels.delete("3").unwrap();
         assert_eq!(labels.borne().count(), 1);
-        labels.forget_chat(chat("1111").chat);
+        labels.remove_chat(chat("1111").chat);
         assert_eq!(labels.borne().count(), 0);
     }
 }

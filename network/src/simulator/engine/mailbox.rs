@@ -67,7 +67,7 @@ impl<T> Mailbox<T> {
         self.items.get(self.out).map(|item| item.number)
     }
 
-    /// Forgets an item for good. An unknown number is one that was acknowledged before.
+    /// Removes an item for good. An unknown number is one that was acknowledged before.
     pub fn acknowledge(&mut self, number: u64) {
         if let Ok(position) = self.items.binary_search_by_key(&number, |item| item.number) {
             self.items.remove(position);

@@ -99,7 +99,7 @@ pub struct SessionId {
 pub enum Effect {
     /// A frame for a connection.
     Send { connection: ConnectionId, frame: NetworkFrame },
-    /// To be closed; the engine has already forgotten its sessions.
+    /// To be closed; the engine has already dropped its sessions.
     Disconnect { connection: ConnectionId },
     /// A link came to its end: the device's id, or why not.
     Linked { ticket: Ticket, outcome: Result<u32, ControlError> },

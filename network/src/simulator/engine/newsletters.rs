@@ -330,7 +330,7 @@ impl Newsletters {
     }
 
     /// A number is unregistered: its newsletters end, and it reads no other.
-    pub fn forget(&mut self, number: Number) {
+    pub fn remove_number(&mut self, number: Number) {
         self.newsletters.retain(|_, newsletter| newsletter.owner != number);
         for newsletter in self.newsletters.values_mut() {
             newsletter.lose(number);
@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(newsletter.role_of(reader), NewsletterRole::Subscriber);
         newsletter.unsubscribe(reader).unwrap();
         assert!(newsletter.unsubscribe(reader).is_err() && newsletter.unsubscribe(owner).is_err());
-        newsletters.forget(owner);
+        newsletters.remove_number(owner);
         assert_eq!(newsletters.of(owner).count(), 0);
     }
 }

@@ -186,7 +186,7 @@ impl Engine {
             }
         }
         let (raw, code) = (unpaired.raw.take(), unpaired.code.take());
-        self.forget_texts(raw, code);
+        self.remove_texts(raw, code);
         if banned {
             self.refuse_pairing(id, 403, "the number is banned");
             return Err(invalid("the number is banned"));
@@ -244,15 +244,15 @@ impl Engine {
     }
 
     /// Clears what an ended session leaves behind.
-    pub(super) fn forget_pairing(&mut self, unpaired: Unpaired) {
-        self.forget_texts(unpaired.raw, unpaired.code);
+    pub(super) fn remove_pairing(&mut self, unpaired: Unpaired) {
+        self.remove_texts(unpaired.raw, unpaired.code);
         if let Some(link) = unpaired.link {
             let error = ControlError::Invalid("the session ended before the credentials were stored".into());
             self.answer_link(link.ticket, Err(error));
         }
     }
 
-    fn forget_texts(&mut self, raw: Option<String>, code: Option<ShownCode>) {
+    fn remove_texts(&mut self, raw: Option<String>, code: Option<ShownCode>) {
         if let Some(raw) = raw {
             self.qr_texts.remove(&raw);
         }

@@ -205,7 +205,7 @@ impl Engine {
                     device.mailbox.rewind();
                 }
             }
-            Phase::Unpaired(unpaired) => self.forget_pairing(*unpaired),
+            Phase::Unpaired(unpaired) => self.remove_pairing(*unpaired),
             Phase::Linked | Phase::LoggingIn { .. } => {}
         }
         if let Some(reason) = reason {

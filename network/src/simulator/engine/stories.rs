@@ -81,8 +81,8 @@ impl Stories {
         Taken { repeated, whole: known.is_whole() }
     }
 
-    /// Forgets a story that was refused.
-    pub fn forget(&mut self, author: Number, id: &str) {
+    /// Removes a story that was refused.
+    pub fn remove(&mut self, author: Number, id: &str) {
         self.posted.retain(|known, posted| known != id || posted.author != author);
     }
 

@@ -103,7 +103,7 @@ impl Engine {
         let nacked = self.faults.nack.filter(|nack| self.chance(nack.pct));
         let whole = match (nacked, content) {
             (Some(nack), _) => {
-                self.stories.forget(author, id.as_str());
+                self.stories.remove(author, id.as_str());
                 return self.refuse(session, id, nack.code, nack.text());
             }
             (None, Content::Story(part)) => self.post_story(author, &id, *part),

@@ -4,7 +4,7 @@
 use model::id::CustomerId;
 use model::time::Timestamp;
 
-use super::support::forget_tickets;
+use super::support::delete_tickets;
 use super::{Change, DirectoryState, Update, ids_of};
 use crate::command::{Rejection, Reply};
 use crate::keys;
@@ -29,8 +29,8 @@ impl DirectoryState {
             return Err(Rejection::CustomerLives);
         }
         let mut left = most;
-        left -= forget_tickets(id, left, update);
-        left -= self.users.forget_customer(id, left, update);
+        left -= delete_tickets(id, left, update);
+        left -= self.users.remove_customer(id, left, update);
         let endpoints: Vec<_> = ids_of(&self.endpoints_of, id).take(left).copied().collect();
         left -= endpoints.len();
         for endpoint in endpoints {
@@ -43,20 +43,20 @@ impl DirectoryState {
             self.remove_key(key, update);
             update.changes.push(Change::Key(key));
         }
-        left -= self.forget_channels(id, left, update);
+        left -= self.remove_channels(id, left, update);
         if left > 0 {
             update.store.delete(&keys::CUSTOMERS.key(id.as_bytes()));
             if let Some(former) = self.customers.remove(&id) {
-                self.forget_data_key(&former);
+                self.uncount_data_key(&former);
             }
             self.ending.remove(&Ended::Customer(id));
             update.changes.push(Change::Customer(id));
         }
-        Ok(Reply::Trimmed { more: left == 0 })
+        Ok(Reply::Removed { more: left == 0 })
     }
 
     /// Their shards have wiped what they held when the channels were deleted.
-    fn forget_channels(&mut self, customer: CustomerId, most: usize, update: &mut Update<'_>) -> usize {
+    fn remove_channels(&mut self, customer: CustomerId, most: usize, update: &mut Update<'_>) -> usize {
         // No index names deleted channels; this happens once for a customer. The map's order is each replica's own.
         let of_customer = self.channels.values().filter(|channel| channel.customer_id == customer);
         let mut ids: Vec<_> = of_customer.map(|channel| channel.id).collect();

@@ -1,5 +1,5 @@
-//! What the directory forgets by age: audit entries and sessions, keys that have ended and deleted channels. Bounded steps, so
-//! that no entry of the log holds up the others.
+//! What of the directory expires: audit entries and sessions, keys that have ended and deleted channels. Bounded steps,
+//! so that no entry of the log holds up the others.
 
 use model::id::{ChannelId, KeyId};
 use model::time::Timestamp;
@@ -13,8 +13,8 @@ use machine::record::decode;
 use machine::{View, scan_all};
 
 impl DirectoryState {
-    /// Forgets at most `most` audit entries from before `audit`, and as many sessions that ended before `sessions`.
-    pub(super) fn trim(
+    /// Removes at most `most` audit entries from before `audit`, and as many sessions that ended before `sessions`.
+    pub(super) fn expire(
         &mut self,
         audit: Timestamp,
         sessions: Timestamp,
@@ -23,8 +23,8 @@ impl DirectoryState {
     ) -> Reply {
         let old = keys_before(&*update.store, audit, most + 1);
         old.iter().take(most).for_each(|key| update.store.delete(key));
-        let more_sessions = self.users.forget_sessions(sessions, most, update);
-        Reply::Trimmed { more: old.len() > most || more_sessions }
+        let more_sessions = self.users.expire_sessions(sessions, most, update);
+        Reply::Removed { more: old.len() > most || more_sessions }
     }
 
     /// Keys of one account, revoked or expired, that has more than `most` of them: the oldest, as many as it has too many, but no
@@ -47,9 +47,9 @@ impl DirectoryState {
         Vec::new()
     }
 
-    /// Forgets those of these keys and channels that ended before a time. Nobody watches for it: nothing acted on them any
-    /// more. Deliveries of a deleted channel are long gone by then, so that nothing names it.
-    pub(super) fn forget_ended(
+    /// Removes those of these keys and channels that ended before a time. Nobody watches for it: nothing acted on them
+    /// any more. Deliveries of a deleted channel are long gone by then, so that nothing names it.
+    pub(super) fn expire_ended(
         &mut self,
         keys: &[KeyId],
         channels: &[ChannelId],

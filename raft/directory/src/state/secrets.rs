@@ -117,7 +117,7 @@ impl DirectoryState {
         }
     }
 
-    pub(super) fn forget_data_key(&mut self, former: &CustomerRecord) {
+    pub(super) fn uncount_data_key(&mut self, former: &CustomerRecord) {
         if let Some(count) = self.data_keys_under.get_mut(&former.data_key.master) {
             *count -= 1;
             if *count == 0 {

@@ -86,11 +86,11 @@ fn say(ticket: TicketRecord, message: &TicketMessage, forward: bool, update: &mu
 }
 
 /// Deletes a customer's tickets, at most `most`. Says how many that were.
-pub(super) fn forget_tickets(customer: CustomerId, most: usize, update: &mut Update<'_>) -> usize {
+pub(super) fn delete_tickets(customer: CustomerId, most: usize, update: &mut Update<'_>) -> usize {
     let found = update.store.scan_range(keys::tickets_of(customer, None), most);
     for (key, _) in &found {
         if let Some(id) = keys::ticket_at_end(key) {
-            forget_ticket(id, update);
+            delete_ticket(id, update);
         }
         update.store.delete(key);
     }
@@ -101,7 +101,7 @@ pub(super) fn forget_tickets(customer: CustomerId, most: usize, update: &mut Upd
 }
 
 /// A ticket's messages are few by their limit.
-fn forget_ticket(id: TicketId, update: &mut Update<'_>) {
+fn delete_ticket(id: TicketId, update: &mut Update<'_>) {
     for (key, _) in update.store.scan_range(keys::ticket_messages(id), usize::MAX) {
         if let Some(message) = keys::ticket_message_at_end(&key) {
             update.store.delete(&keys::ticket_forward(message, id));

@@ -132,7 +132,7 @@ impl Users {
     }
 
     /// Removes members of a customer with their sessions, at most `most`. Says how many members that were.
-    pub(super) fn forget_customer(&mut self, customer: CustomerId, most: usize, update: &mut Update<'_>) -> usize {
+    pub(super) fn remove_customer(&mut self, customer: CustomerId, most: usize, update: &mut Update<'_>) -> usize {
         let users: Vec<Arc<UserRecord>> = self.of_customer(customer).take(most).cloned().collect();
         for user in &users {
             for session in self.sessions_of(user.id) {
@@ -149,8 +149,8 @@ impl Users {
         self.sessions.values().any(|session| session.expires_at < end)
     }
 
-    /// Forgets sessions that ended by their expiry before `before`, at most `most`. Says whether there are more.
-    pub(super) fn forget_sessions(&mut self, before: Timestamp, most: usize, update: &mut Update<'_>) -> bool {
+    /// Removes sessions that ended by their expiry before `before`, at most `most`. Says whether there are more.
+    pub(super) fn expire_sessions(&mut self, before: Timestamp, most: usize, update: &mut Update<'_>) -> bool {
         let over = |session: &&Arc<SessionRecord>| session.expires_at < before;
         let mut old: Vec<Arc<SessionRecord>> = self.sessions.values().filter(over).cloned().collect();
         // The map's order is each replica's own; what goes first must not be.

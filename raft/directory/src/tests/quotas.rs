@@ -73,8 +73,8 @@ fn keys_that_have_expired_count_no_more_and_are_forgotten_as_revoked_ones_are() 
     let before = Timestamp(1001);
     assert_eq!(ended_before(&rig.store, before, 9).0, [expired.id]);
     assert_eq!(rig.shared.state.read().ended_beyond(0, before, 9), [expired.id]);
-    let forget = Command::ForgetEnded { keys: vec![expired.id, lasting.id], channels: Vec::new(), before };
-    rig.run(forget).unwrap();
+    let expire = Command::ExpireEnded { keys: vec![expired.id, lasting.id], channels: Vec::new(), before };
+    rig.run(expire).unwrap();
     for state in [&*rig.shared.state.read(), &DirectoryState::load(&rig.store)] {
         assert!(!state.keys.contains_key(&expired.id) && state.keys.contains_key(&lasting.id));
     }
@@ -187,7 +187,7 @@ fn keys_and_channels_that_ended_long_ago_are_forgotten_and_no_others() {
     assert_eq!(ended_before(&rig.store, before, 9), (vec![old.0], vec![old.1]));
     // What was found may be told wrongly: the machine judges by itself.
     let (all_keys, all_channels) = (vec![old.0, young.0, live_key.id], vec![old.1, young.1, live_channel.id]);
-    rig.run(Command::ForgetEnded { keys: all_keys.clone(), channels: all_channels, before }).unwrap();
+    rig.run(Command::ExpireEnded { keys: all_keys.clone(), channels: all_channels, before }).unwrap();
     for state in [&*rig.shared.state.read(), &DirectoryState::load(&rig.store)] {
         assert_eq!(all_keys.iter().map(|id| state.keys.contains_key(id)).collect::<Vec<_>>(), [false, true, true]);
         assert!(!state.channels.contains_key(&old.1) && state.channels.contains_key(&young.1));
@@ -216,7 +216,7 @@ fn of_an_account_that_makes_and_revokes_keys_all_day_the_latest_revoked_ones_are
     assert_eq!(beyond(&rig, 100, 2), revoked[..2]);
     assert_eq!(beyond(&rig, 3, 99), revoked[..3], "the others were revoked lately");
     assert!(beyond(&rig, 0, 99).is_empty());
-    let command = Command::ForgetEnded { keys: revoked[..6].to_vec(), channels: Vec::new(), before: Timestamp(100) };
+    let command = Command::ExpireEnded { keys: revoked[..6].to_vec(), channels: Vec::new(), before: Timestamp(100) };
     rig.run(command).unwrap();
     assert!(beyond(&rig, 100, 99).is_empty());
     assert_eq!(rig.shared.state.read().keys_of(customer).len(), 5);

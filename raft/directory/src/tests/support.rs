@@ -136,7 +136,7 @@ fn of_a_deleted_customer_nothing_is_left_but_what_is_on_record() {
     assert_eq!(rig.shared.state.read().deleted_before(Timestamp(1000)), None);
     assert_eq!(rig.shared.state.read().deleted_before(Timestamp(1001)), Some(id));
     let mut steps = 0;
-    while matches!(rig.run(purge()), Ok(Reply::Trimmed { more: true })) {
+    while matches!(rig.run(purge()), Ok(Reply::Removed { more: true })) {
         steps += 1;
     }
     assert!((3..10).contains(&steps), "{steps} steps");

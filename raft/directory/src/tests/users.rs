@@ -1,4 +1,4 @@
-//! Members, sessions, and what is forgotten by age.
+//! Members, sessions, and what expires.
 
 use model::field::Change as Patch;
 use model::format::Format;
@@ -234,10 +234,10 @@ fn old_audit_entries_of_all_customers_go_in_bounded_steps() {
     }
     let left = |rig: &Rig| keys_before(&rig.store, Timestamp(i64::MAX), usize::MAX).len();
     assert_eq!(left(&rig), 12);
-    let trim = || Command::Trim { audit: Timestamp(30), sessions: Timestamp(0), most: 4 };
-    assert!(matches!(rig.run(trim()), Ok(Reply::Trimmed { more: true })));
+    let expire = || Command::Expire { audit: Timestamp(30), sessions: Timestamp(0), most: 4 };
+    assert!(matches!(rig.run(expire()), Ok(Reply::Removed { more: true })));
     assert_eq!(left(&rig), 8);
-    assert!(matches!(rig.run(trim()), Ok(Reply::Trimmed { more: false })));
+    assert!(matches!(rig.run(expire()), Ok(Reply::Removed { more: false })));
     assert_eq!(left(&rig), 6);
     assert!(keys_before(&rig.store, Timestamp(30), 1).is_empty());
 }

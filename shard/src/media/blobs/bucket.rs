@@ -33,7 +33,7 @@ fn key(shard: ShardId, sha256: &Sha256Hex) -> String {
     format!("{shard}/{part}/{}", sha256.0)
 }
 
-/// Writes the bytes, also when they are there: it makes them young again, which keeps the sweep away.
+/// Writes the bytes, also when they are there: it makes them young again, which keeps the gc away.
 pub async fn put(bucket: &Bucket, shard: ShardId, spooled: &Spooled) -> Result<(), BlobError> {
     let file = File::open(spooled.path()).await.map_err(BlobError::of_disk)?;
     let pieces = ReaderStream::with_capacity(file, MEDIA_PIECE);

@@ -27,9 +27,9 @@ const VERIFIED_FOR: Duration = Duration::from_secs(600);
 /// Comparisons that are remembered.
 const MOST_VERIFIED: usize = 20_000;
 
-/// What a file looked like.
+/// By what a file is known to be unchanged.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Look {
+struct FileStamp {
     size: u64,
     modified: SystemTime,
 }
@@ -39,7 +39,7 @@ pub struct Local {
     temporary: PathBuf,
     /// Held while a file is put in place, touched or removed, so that none is removed that was just stored again.
     changing: Mutex<()>,
-    verified: Mutex<HashMap<Sha256Hex, (Look, Instant)>>,
+    verified: Mutex<HashMap<Sha256Hex, (FileStamp, Instant)>>,
 }
 
 impl Local {
@@ -90,7 +90,7 @@ impl Local {
             file.set_modified(SystemTime::from(Timestamp::now()))?;
             fs::rename(from, &path)?;
             sync_folder(folder)?;
-            self.note_verified(sha256, look(&file)?);
+            self.note_verified(sha256, stamp(&file)?);
             Ok(())
         };
         put().map_err(BlobError::of_disk)
@@ -104,7 +104,7 @@ impl Local {
         let _changing = self.changing.lock();
         let renewed = File::options().write(true).open(self.path(sha256)).and_then(|file| {
             file.set_modified(SystemTime::from(Timestamp::now()))?;
-            self.note_verified(sha256, look(&file)?);
+            self.note_verified(sha256, stamp(&file)?);
             Ok(())
         });
         match renewed.map_err(BlobError::of_disk) {
@@ -127,7 +127,7 @@ impl Local {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(BlobError::Disk(error)),
         };
-        let now = look(&file).map_err(BlobError::Disk)?;
+        let now = stamp(&file).map_err(BlobError::Disk)?;
         if let Some((then, at)) = self.verified.lock().get(sha256)
             && *then == now
             && at.elapsed() < VERIFIED_FOR
@@ -140,7 +140,7 @@ impl Local {
             metrics::counter!("gateway_media_damaged_total").increment(1);
             let _changing = self.changing.lock();
             // The file may have been stored anew meanwhile, and then stays.
-            if look_at(&path).is_some_and(|found| found == now) {
+            if stamp_of(&path).is_some_and(|found| found == now) {
                 fs::remove_file(&path).map_err(BlobError::of_disk)?;
             }
             return Ok(None);
@@ -149,12 +149,12 @@ impl Local {
         Ok(Some(now.size))
     }
 
-    fn note_verified(&self, sha256: &Sha256Hex, look: Look) {
+    fn note_verified(&self, sha256: &Sha256Hex, stamp: FileStamp) {
         let mut verified = self.verified.lock();
         if verified.len() >= MOST_VERIFIED {
             verified.clear();
         }
-        verified.insert(sha256.clone(), (look, Instant::now()));
+        verified.insert(sha256.clone(), (stamp, Instant::now()));
     }
 
     /// A piece of a good file.
@@ -200,7 +200,7 @@ impl Local {
             for file in fs::read_dir(part)? {
                 let file = file?;
                 // One that has gone meanwhile is not old.
-                let is_old = look_at(&file.path()).is_some_and(|look| is_older(look.modified, grace));
+                let is_old = stamp_of(&file.path()).is_some_and(|stamp| is_older(stamp.modified, grace));
                 if is_old && let Ok(name) = file.file_name().into_string() {
                     with(Sha256Hex(name))?;
                 }
@@ -213,7 +213,7 @@ impl Local {
     pub fn remove_old(&self, sha256: &Sha256Hex, grace: Duration) -> io::Result<bool> {
         let _changing = self.changing.lock();
         let path = self.path(sha256);
-        if !look_at(&path).is_some_and(|look| is_older(look.modified, grace)) {
+        if !stamp_of(&path).is_some_and(|stamp| is_older(stamp.modified, grace)) {
             return Ok(false);
         }
         fs::remove_file(path)?;
@@ -227,14 +227,14 @@ fn is_older(modified: SystemTime, grace: Duration) -> bool {
     modified.elapsed().is_ok_and(|age| age >= grace)
 }
 
-fn look(file: &File) -> io::Result<Look> {
+fn stamp(file: &File) -> io::Result<FileStamp> {
     let metadata = file.metadata()?;
-    Ok(Look { size: metadata.len(), modified: metadata.modified()? })
+    Ok(FileStamp { size: metadata.len(), modified: metadata.modified()? })
 }
 
-fn look_at(path: &Path) -> Option<Look> {
+fn stamp_of(path: &Path) -> Option<FileStamp> {
     let metadata = fs::metadata(path).ok()?;
-    Some(Look { size: metadata.len(), modified: metadata.modified().ok()? })
+    Some(FileStamp { size: metadata.len(), modified: metadata.modified().ok()? })
 }
 
 fn hash(file: &mut File) -> io::Result<Sha256Hex> {

@@ -2,12 +2,12 @@
 //!
 //! Order that makes it safe: the bytes are on disk (file and folder synced) at a quorum of the shard's replicas before a
 //! row refers to them, and they go only when no row of any shard here refers to them and nobody has stored them again
-//! for a while. So a crash leaves bytes that nobody refers to, which are swept, and never a row without bytes.
+//! for a while. So a crash leaves bytes that nobody refers to, which the gc removes, and never a row without bytes.
 
 mod bucket;
+mod gc;
 mod local;
 mod peers;
-mod sweep;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -100,7 +100,7 @@ pub struct BlobsConfig {
     pub folder: PathBuf,
     pub place: Place,
     /// How often a node looks for bytes that it lacks, and for those that nobody refers to.
-    pub sweep_every: Duration,
+    pub gc_every: Duration,
     /// How long bytes that nobody refers to stay: longer than a request takes from storing them to its commit.
     pub orphan_grace: Duration,
 }
@@ -125,7 +125,7 @@ pub struct Blobs {
 const MOST_PULLS: usize = 16;
 
 impl Blobs {
-    /// Makes the folders, removes what a crash left half done, serves other replicas, and starts the sweep.
+    /// Makes the folders, removes what a crash left half done, serves other replicas, and starts the gc.
     ///
     /// # Errors
     /// When the folder cannot be written, or the bucket's settings make no sense.
@@ -155,9 +155,9 @@ impl Blobs {
             stop: CancellationToken::new(),
         });
         peers::serve(&blobs);
-        let (sweeping, stop) = (blobs.clone(), blobs.stop.clone());
+        let (collecting, stop) = (blobs.clone(), blobs.stop.clone());
         blobs.tasks.spawn(async move {
-            stop.run_until_cancelled(supervise::restarted("the sweep of media", || sweeping.clone().keep_swept())).await
+            stop.run_until_cancelled(supervise::restarted("the gc of media", || collecting.clone().run_gc())).await
         });
         Ok(blobs)
     }
@@ -178,12 +178,12 @@ impl Blobs {
     }
 
     /// Stores bytes so that a row of the shard may refer to them. Whoever commits such a row stores them first, also
-    /// when they have been stored before: it is what keeps the sweep away. When it returns, any minority of the shard's
+    /// when they have been stored before: it is what keeps the gc away. When it returns, any minority of the shard's
     /// replicas may be lost.
     ///
     /// # Errors
     /// [`BlobError::NoSpace`], or [`BlobError::Unavailable`] when no quorum has taken them in time; some may have, and
-    /// sweep them later.
+    /// remove them later.
     pub async fn keep(self: &Arc<Self>, shard: ShardId, spooled: Spooled) -> Result<Sha256Hex, BlobError> {
         let sha256 = spooled.sha256.clone();
         if let Some(bucket) = &self.bucket {

@@ -39,12 +39,13 @@ const VERSION: u8 = 1;
 struct Request {
     version: u8,
     sha256: Sha256Hex,
-    ask: Ask,
+    #[serde(rename = "ask")]
+    kind: RequestKind,
 }
 
 #[derive(Serialize, Deserialize)]
-enum Ask {
-    /// Store the bytes: take them from the asker, unless they are there.
+enum RequestKind {
+    /// Store the bytes: take them from the sender of the request, unless they are there.
     Take { size: u64 },
     /// Send a part of the bytes.
     Read { offset: u64, length: u64 },
@@ -84,15 +85,15 @@ impl Handler for Service {
 impl Blobs {
     async fn answer(self: Arc<Self>, from: NodeId, request: Request) -> Answer {
         let sha256 = request.sha256;
-        let answered = match request.ask {
-            Ask::Take { size } if size <= LARGEST_MEDIA => {
+        let answered = match request.kind {
+            RequestKind::Take { size } if size <= LARGEST_MEDIA => {
                 self.pull(vec![from], &sha256, size).await.map(|()| Answer::Stored)
             }
-            Ask::Read { offset, length } if length <= MEDIA_PIECE as u64 => {
+            RequestKind::Read { offset, length } if length <= MEDIA_PIECE as u64 => {
                 let local = self.local.clone();
                 blocking(move || local.read(&sha256, offset, length as usize)).await.map(Answer::Piece)
             }
-            Ask::Take { .. } | Ask::Read { .. } => return Answer::Failed("too much at once".into()),
+            RequestKind::Take { .. } | RequestKind::Read { .. } => return Answer::Failed("too much at once".into()),
         };
         match answered {
             Ok(answer) => answer,
@@ -133,7 +134,7 @@ impl Blobs {
         size: u64,
         deadline: Instant,
     ) -> Result<(), BlobError> {
-        match call(&self.peers, node, sha256, Ask::Take { size }, deadline).await? {
+        match call(&self.peers, node, sha256, RequestKind::Take { size }, deadline).await? {
             Answer::Stored => Ok(()),
             other => Err(failure(node, other)),
         }
@@ -186,8 +187,8 @@ impl Reader {
     async fn piece(&self, offset: u64, length: u64) -> Result<Bytes, BlobError> {
         let mut last = BlobError::Missing;
         for node in self.nodes.iter() {
-            let ask = Ask::Read { offset, length };
-            match call(&self.peers, *node, &self.sha256, ask, Instant::now() + PIECE_PATIENCE).await {
+            let kind = RequestKind::Read { offset, length };
+            match call(&self.peers, *node, &self.sha256, kind, Instant::now() + PIECE_PATIENCE).await {
                 Ok(Answer::Piece(piece)) if piece.len() as u64 == length => return Ok(piece),
                 Ok(Answer::Missing) => {}
                 Ok(other) => last = failure(*node, other),
@@ -202,10 +203,10 @@ async fn call(
     peers: &Peers,
     node: NodeId,
     sha256: &Sha256Hex,
-    ask: Ask,
+    kind: RequestKind,
     deadline: Instant,
 ) -> Result<Answer, BlobError> {
-    let request = Request { version: VERSION, sha256: sha256.clone(), ask };
+    let request = Request { version: VERSION, sha256: sha256.clone(), kind };
     let body = msgpack::to_vec_named(&request).expect("a request of plain fields is always written");
     let unreachable = |why: String| BlobError::Unavailable(format!("node {node}: {why}"));
     let answer = peers.call(node, Class::Media, BLOB_SERVICE, Bytes::from(body), deadline).await;

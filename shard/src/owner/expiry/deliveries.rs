@@ -13,7 +13,7 @@ use crate::keys;
 use crate::owner::Owner;
 use crate::owner::committer::LeadershipLost;
 use crate::records::{DeliveryRow, decode};
-use crate::retention::Trim;
+use crate::retention::Expire;
 
 /// How long after it was made a delivery may end; what has not ended is looked at again.
 const UNTIL_ENDED: Duration = Duration::from_secs(4 * 86_400);
@@ -25,7 +25,7 @@ pub struct Mark {
     others: Timestamp,
 }
 
-/// Trims the deliveries of all endpoints, deleted ones too.
+/// Expires the deliveries of all endpoints, deleted ones too.
 pub async fn expire_all(owner: &Arc<Owner>, marks: &mut Marks) -> Result<(), LeadershipLost> {
     let (mut next, end) = keys::customer_endpoints();
     loop {
@@ -61,12 +61,12 @@ async fn expire_endpoint(
     let is_gone = owner.node.directory.read(|state| !state.endpoints.contains_key(&endpoint));
     let (from, to) = keys::deliveries_of(endpoint, None, None);
     if is_gone && read(owner, move |view| view.scan(&from, &to, 1).is_empty()).await? {
-        commit(owner, Trim::Endpoint { customer, endpoint }).await?;
+        commit(owner, Expire::Endpoint { customer, endpoint }).await?;
     }
     Ok(())
 }
 
-/// Trims the deliveries that were made in `[from, before)` and are past their time. Returns where to begin next.
+/// Expires the deliveries that were made in `[from, before)` and are past their time. Returns where to begin next.
 async fn expiry(
     owner: &Arc<Owner>,
     endpoint: EndpointId,
@@ -83,7 +83,7 @@ async fn expiry(
         reached = made_at;
         next = just_after(&last);
         if !deliveries.is_empty() {
-            commit(owner, Trim::Deliveries { endpoint, deliveries }).await?;
+            commit(owner, Expire::Deliveries { endpoint, deliveries }).await?;
         }
     }
     Ok(reached.min(before.minus(UNTIL_ENDED)).max(Timestamp::default()))

@@ -14,21 +14,21 @@ use crate::keys;
 use crate::owner::Owner;
 use crate::owner::committer::LeadershipLost;
 use crate::records::{ChannelRow, LidRow, decode};
-use crate::retention::Trim;
+use crate::retention::Expire;
 
 fn is_known(owner: &Owner) -> bool {
     owner.node.directory.format() >= Format::THIRD
 }
 
-/// Trims the rows of channels that are wiped. They are kept so that a late command finds its channel gone, which commands
-/// are for seconds at most: the directory says the same to whoever asks.
+/// Expires the rows of channels that are wiped. They are kept so that a late command finds its channel gone, which
+/// commands are for seconds at most: the directory says the same to whoever asks.
 pub async fn expire_deleted(owner: &Arc<Owner>) -> Result<(), LeadershipLost> {
     if !is_known(owner) || !owner.node.directory.is_fresh() {
         return Ok(());
     }
     let retention = &owner.node.retention;
     let before = Timestamp::now().minus(retention.deleted_channels);
-    // By the time of their deletion; one that the directory has forgotten went with its account long ago.
+    // By the time of their deletion; one that the directory has deleted for good went with its account long ago.
     let mut wiped: Vec<(Timestamp, ChannelId)> = Vec::new();
     let (mut next, end) = keys::channels();
     loop {
@@ -36,7 +36,7 @@ pub async fn expire_deleted(owner: &Arc<Owner>) -> Result<(), LeadershipLost> {
         let rows = read(owner, move |view| view.scan(&from, &to, CHANNELS)).await?;
         let Some((last, _)) = rows.last() else { break };
         next = just_after(last);
-        let gone = rows.iter().map(|(_, row)| decode::<ChannelRow>(row)).filter(|row| row.forgotten && row.wiped);
+        let gone = rows.iter().map(|(_, row)| decode::<ChannelRow>(row)).filter(|row| row.deleted && row.wiped);
         let ids: Vec<ChannelId> = gone.map(|row| row.id).collect();
         wiped.extend(owner.node.directory.read(|state| {
             let at = |id: &ChannelId| match state.channels.get(id) {
@@ -47,13 +47,13 @@ pub async fn expire_deleted(owner: &Arc<Owner>) -> Result<(), LeadershipLost> {
         }));
     }
     for channels in over(wiped, before, retention.most_deleted_channels).chunks(STEP) {
-        commit(owner, Trim::Channels { channels: channels.to_vec() }).await?;
+        commit(owner, Expire::Channels { channels: channels.to_vec() }).await?;
     }
     Ok(())
 }
 
-/// Trims what a channel knows of LIDs. The network tells again who writes; until then a send to a LID that is forgotten is
-/// one to somebody unknown.
+/// Expires what a channel knows of LIDs. The network tells again who writes; until then a send to a LID whose row is gone
+/// is one to somebody unknown.
 pub async fn expire_lids(owner: &Arc<Owner>, channel: ChannelId) -> Result<(), LeadershipLost> {
     if !is_known(owner) {
         return Ok(());
@@ -62,7 +62,7 @@ pub async fn expire_lids(owner: &Arc<Owner>, channel: ChannelId) -> Result<(), L
     let before = Timestamp::now().minus(retention.lids);
     let lids = read(owner, move |view| over(learned(view, channel), before, retention.most_lids)).await?;
     for lids in lids.chunks(STEP) {
-        commit(owner, Trim::Lids { channel, lids: lids.to_vec() }).await?;
+        commit(owner, Expire::Lids { channel, lids: lids.to_vec() }).await?;
     }
     Ok(())
 }

@@ -23,7 +23,7 @@ use crate::keys;
 use crate::owner::Owner;
 use crate::owner::committer::LeadershipLost;
 use crate::records::{ChannelRow, MessageRow, decode};
-use crate::retention::Trim;
+use crate::retention::Expire;
 use crate::settings::SettingsRow;
 
 /// Rows that one step names.
@@ -46,7 +46,7 @@ const UNDER_WAY: Duration = Duration::from_secs(60);
 
 /// How often everything is looked through from the beginning: the network may bring messages of a time that was looked
 /// through already.
-const FORGET_MARKS: Duration = Duration::from_secs(24 * 3600);
+const RESCAN_EVERY: Duration = Duration::from_secs(24 * 3600);
 
 /// How far a channel has expired. Beginning there spares walking over the remains of what was deleted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,13 +55,13 @@ struct Mark {
     messages: Timestamp,
 }
 
-/// Trims the owner's shard every now and then, for as long as it is the owner.
+/// Expires the owner's shard every now and then, for as long as it is the owner.
 pub async fn run(owner: Arc<Owner>) {
     let mut marks = Marks::new();
     loop {
         // Not at once: whoever has just taken over has more urgent things to do.
-        tokio::time::sleep(owner.node.retention.trim_every).await;
-        let Ok(_turn) = owner.node.trimming.acquire().await else { return };
+        tokio::time::sleep(owner.node.retention.expire_every).await;
+        let Ok(_permit) = owner.node.expiring.acquire().await else { return };
         if expire_all(&owner, &mut marks).await.is_err() {
             return owner.lost.cancel();
         }
@@ -84,7 +84,7 @@ impl Marks {
 }
 
 async fn expire_all(owner: &Arc<Owner>, marks: &mut Marks) -> Result<(), LeadershipLost> {
-    if marks.since.elapsed() >= FORGET_MARKS {
+    if marks.since.elapsed() >= RESCAN_EVERY {
         *marks = Marks::new();
     }
     deliveries::expire_all(owner, marks).await?;
@@ -99,7 +99,7 @@ async fn expire_all(owner: &Arc<Owner>, marks: &mut Marks) -> Result<(), Leaders
         next = just_after(last);
         for (_, row) in &rows {
             let row: ChannelRow = decode(row);
-            if !row.forgotten {
+            if !row.deleted {
                 expire_channel(owner, row.id, marks).await?;
             }
         }
@@ -136,7 +136,7 @@ enum Part {
     Messages,
 }
 
-/// Trims a channel's rows of `[from, before)`. Returns the time of the last one, or `from` when there was none.
+/// Expires a channel's rows of `[from, before)`. Returns the time of the last one, or `from` when there was none.
 async fn expire_rows(
     owner: &Arc<Owner>,
     channel: ChannelId,
@@ -154,8 +154,8 @@ async fn expire_rows(
         next = just_after(&last);
         if !rows.is_empty() {
             let step = match part {
-                Part::Bodies => Trim::Bodies { channel, rows },
-                Part::Messages => Trim::Messages { channel, rows },
+                Part::Bodies => Expire::Bodies { channel, rows },
+                Part::Messages => Expire::Messages { channel, rows },
             };
             commit(owner, step).await?;
         }
@@ -178,21 +178,21 @@ async fn expire_status_changes(owner: &Arc<Owner>, id: ChannelId, before: Timest
         let changes = view.scan_range(keys::status_changes(id, Some((before, 0))), STEP);
         changes.iter().filter_map(|(key, _)| keys::place_of_change(key)).collect::<Vec<_>>()
     };
-    in_steps(owner, STEP, due, |changes| Trim::StatusChanges { channel: id, changes }).await
+    in_steps(owner, STEP, due, |changes| Expire::StatusChanges { channel: id, changes }).await
 }
 
-/// Trims what is due, so much at a time, until there is less.
+/// Expires what is due, so much at a time, until there is less.
 async fn in_steps<T: Send + 'static>(
     owner: &Arc<Owner>,
     most: usize,
     due: impl Fn(&dyn View) -> Vec<T> + Copy + Send + 'static,
-    trim: impl Fn(Vec<T>) -> Trim,
+    expire: impl Fn(Vec<T>) -> Expire,
 ) -> Result<(), LeadershipLost> {
     loop {
         let due = read(owner, due).await?;
         let is_last = due.len() < most;
         if !due.is_empty() {
-            commit(owner, trim(due)).await?;
+            commit(owner, expire(due)).await?;
         }
         if is_last {
             return Ok(());
@@ -210,9 +210,9 @@ async fn read<T: Send + 'static>(
 }
 
 /// Has a step done, whole, and lets others go first after it.
-async fn commit(owner: &Arc<Owner>, step: Trim) -> Result<(), LeadershipLost> {
+async fn commit(owner: &Arc<Owner>, step: Expire) -> Result<(), LeadershipLost> {
     loop {
-        let committed = owner.committer.commit_deferred(vec![Command::Trim(step.clone())]).await?;
+        let committed = owner.committer.commit_deferred(vec![Command::Expire(step.clone())]).await?;
         let replies = committed.await.map_err(|_| LeadershipLost)?;
         tokio::time::sleep(PAUSE).await;
         if replies.first() != Some(&Reply::More) {

@@ -10,13 +10,13 @@ use super::{STEP, in_steps};
 use crate::owner::Owner;
 use crate::owner::committer::LeadershipLost;
 use crate::projection::business::orders_before;
-use crate::retention::Trim;
+use crate::retention::Expire;
 
 /// An order is two rows.
 const ORDERS: usize = STEP / 2;
 
-/// Trims a channel's orders from before a time.
+/// Expires a channel's orders from before a time.
 pub async fn expiry(owner: &Arc<Owner>, channel: ChannelId, before: Timestamp) -> Result<(), LeadershipLost> {
     let due = move |view: &dyn View| orders_before(view, channel, before, ORDERS);
-    in_steps(owner, 2 * ORDERS, due, |rows| Trim::Projected { channel, rows }).await
+    in_steps(owner, 2 * ORDERS, due, |rows| Expire::Projected { channel, rows }).await
 }

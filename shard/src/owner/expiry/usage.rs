@@ -10,10 +10,10 @@ use super::{STEP, in_steps, read};
 use crate::keys;
 use crate::owner::Owner;
 use crate::owner::committer::LeadershipLost;
-use crate::retention::{Trim, USAGE_DAYS, UsagePlace};
+use crate::retention::{Expire, USAGE_DAYS, UsagePlace};
 use crate::usage::Hour;
 
-/// Trims the hours of all customers, one customer after the other.
+/// Expires the hours of all customers, one customer after the other.
 pub async fn expire_all(owner: &Arc<Owner>) -> Result<(), LeadershipLost> {
     // Whole days, so that most looks find nothing.
     let oldest = Hour::first_of(Day::of(Timestamp::now()).minus(USAGE_DAYS));
@@ -24,12 +24,12 @@ pub async fn expire_all(owner: &Arc<Owner>) -> Result<(), LeadershipLost> {
         let first = first.into_iter().next().and_then(|(key, _)| keys::parse_usage(&key));
         let Some((customer, _, _)) = first else { return Ok(()) };
         let oldest = if is_gone(owner, customer) { Hour(u32::MAX) } else { oldest };
-        in_steps(owner, STEP, move |view| due(view, customer, oldest), |rows| Trim::Usage { rows }).await?;
+        in_steps(owner, STEP, move |view| due(view, customer, oldest), |rows| Expire::Usage { rows }).await?;
         next = keys::usages_of(customer).1;
     }
 }
 
-/// Whether the directory has forgotten a customer. It leads: whoever has used something stands there, if the copy here
+/// Whether the directory has removed a customer. It leads: whoever has used something stands there, if the copy here
 /// is no older than it may be.
 fn is_gone(owner: &Owner, customer: CustomerId) -> bool {
     let directory = &owner.node.directory;

@@ -11,7 +11,7 @@ use raft::directory::Change;
 use raft::supervise;
 use tokio::sync::{broadcast, watch};
 
-use crate::call::{Answer, Ask, Call, Done};
+use crate::call::{Answer, Call, OwnerRequest, OwnerResponse};
 use crate::command::{Command, Reply};
 use crate::owner::Owner;
 use crate::owner::committer::LeadershipLost;
@@ -121,11 +121,11 @@ async fn gather(owner: &Owner, source: ShardId, mut watching: watch::Receiver<bo
 
 /// One try at the shard's owner; `None` when there was no answer.
 async fn fetch(owner: &Owner, source: ShardId, after: u64, tries: usize) -> Option<Vec<(u64, StreamedEvent)>> {
-    let ask = Ask::Relay { home: owner.shard, after, wait: PULL_WAIT };
-    let call = Call { budget: PULL_WAIT + PULL_MARGIN, ..Call::new(source, ask, RequestId::mint()) };
+    let request = OwnerRequest::Relay { home: owner.shard, after, wait: PULL_WAIT };
+    let call = Call { budget: PULL_WAIT + PULL_MARGIN, ..Call::new(source, request, RequestId::mint()) };
     let deadline = Instant::now() + PULL_WAIT + PULL_MARGIN;
     match owner.node.nodes.try_owner(&call, deadline, tries).await? {
-        Answer::Result { result: Ok(Done::Relayed(part)), .. } => Some(part),
+        Answer::Result { result: Ok(OwnerResponse::Relayed(part)), .. } => Some(part),
         _ => None,
     }
 }

@@ -17,7 +17,7 @@ use crate::records::decode;
 use crate::stream::{StreamedEvent, ring};
 
 /// How often it is looked for what nobody fetches, and for places and rings that nobody needs any more.
-const SWEEP_EVERY: Duration = Duration::from_secs(60);
+const EXPIRE_EVERY: Duration = Duration::from_secs(60);
 
 /// What no home has fetched for so long, nobody can resume from any more.
 const RELAYED_FOR: Duration = STREAMED_FOR.saturating_add(ring::RING_AGE);
@@ -56,9 +56,9 @@ pub async fn pull(
 
 /// Drops what no home fetches: it was written in the last moments of a stream's time, or its home is away for long. What is
 /// old is told by when it was seen here: the times of events are those of clocks that may jump.
-pub async fn sweep(owner: Arc<Owner>) {
+pub async fn expire(owner: Arc<Owner>) {
     let mut ends: HashMap<ShardId, Ends> = HashMap::new();
-    let mut ticks = supervise::ticks(SWEEP_EVERY);
+    let mut ticks = supervise::ticks(EXPIRE_EVERY);
     loop {
         ticks.tick().await;
         let homes: Vec<ShardId> = owner.node.directory.read(|state| state.placement.keys().copied().collect());
@@ -71,8 +71,8 @@ pub async fn sweep(owner: Arc<Owner>) {
                 return;
             }
         }
-        owner.streams.places.sweep(Instant::now());
-        if sweep_rings(&owner).await.is_err() {
+        owner.streams.places.expire(Instant::now());
+        if drop_rings(&owner).await.is_err() {
             return;
         }
     }
@@ -104,7 +104,7 @@ impl Ends {
 }
 
 /// Drops the rings of customers whose streams ended so long ago that nobody resumes.
-async fn sweep_rings(owner: &Owner) -> Result<(), LeadershipLost> {
+async fn drop_rings(owner: &Owner) -> Result<(), LeadershipLost> {
     for (key, extent) in owner.reader.scan_range(keys::ring_extents(), usize::MAX) {
         let Some(customer) = keys::customer_of_ring(&key) else { continue };
         let extent: ring::RingExtent = decode(&extent);

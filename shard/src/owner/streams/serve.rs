@@ -11,38 +11,42 @@ use raft::supervise;
 use crate::command::{Command, Reply};
 use crate::owner::Owner;
 use crate::owner::committer::LeadershipLost;
-use crate::stream::{Filter, Pulled, StreamAsk, StreamDone, TICKET_LIFE, Ticket, ring};
+use crate::stream::{Filter, Pulled, StreamRequest, StreamResponse, TICKET_LIFE, Ticket, ring};
 
 /// Answers at the home of the customer.
 ///
 /// # Errors
 /// [`LeadershipLost`] when the ownership ends meanwhile: ask the next home.
-pub async fn answer(owner: &Arc<Owner>, customer: CustomerId, ask: StreamAsk) -> Result<StreamDone, LeadershipLost> {
-    match ask {
-        StreamAsk::Open { stream, resume } => {
+pub async fn answer(
+    owner: &Arc<Owner>,
+    customer: CustomerId,
+    request: StreamRequest,
+) -> Result<StreamResponse, LeadershipLost> {
+    match request {
+        StreamRequest::Open { stream, resume } => {
             let counted_from = owner.streams.places.counted_from();
             tokio::select! {
                 () = owner.lost.cancelled() => return Err(LeadershipLost),
                 () = tokio::time::sleep_until(counted_from.into()) => {}
             }
             if let Err(open) = owner.streams.places.take(customer, stream, Instant::now()) {
-                return Ok(StreamDone::Full { open });
+                return Ok(StreamResponse::Full { open });
             }
             let reader = owner.reader.clone();
             // The begin may look through a whole ring; the calls of others must not wait for it.
             let started = supervise::on_thread(move || ring::start(&reader, customer, resume.as_ref())).await;
-            Ok(StreamDone::Opened(started.map_err(|_| LeadershipLost)?))
+            Ok(StreamResponse::Opened(started.map_err(|_| LeadershipLost)?))
         }
-        StreamAsk::Pull { stream, after, most, filter, wait } => {
+        StreamRequest::Pull { stream, after, most, filter, wait } => {
             owner.streams.places.renew(customer, stream.clone(), Instant::now());
             let pulled = pull(owner, customer, after, most, &filter, wait).await?;
-            Ok(StreamDone::Pulled(pulled))
+            Ok(StreamResponse::Pulled(pulled))
         }
-        StreamAsk::Close { stream } => {
+        StreamRequest::Close { stream } => {
             owner.streams.places.free(customer, &stream);
-            Ok(StreamDone::Closed)
+            Ok(StreamResponse::Closed)
         }
-        StreamAsk::KeepTicket { digest, ticket } => {
+        StreamRequest::KeepTicket { digest, ticket } => {
             let at = Timestamp::now();
             // By the clock that ends it: that of the node which gives it out may be another.
             let ticket = Ticket { expires_at: at.plus(TICKET_LIFE), ..ticket };
@@ -51,9 +55,9 @@ pub async fn answer(owner: &Arc<Owner>, customer: CustomerId, ask: StreamAsk) ->
             // Using one that is over takes it away, and nobody has it.
             commands.extend(over.into_iter().map(|digest| Command::UseTicket { customer, digest, at }));
             owner.committer.commit(commands).await?;
-            Ok(StreamDone::TicketKept)
+            Ok(StreamResponse::TicketKept)
         }
-        StreamAsk::UseTicket { digest } => Ok(StreamDone::Ticket(use_ticket(owner, customer, digest).await?)),
+        StreamRequest::UseTicket { digest } => Ok(StreamResponse::Ticket(use_ticket(owner, customer, digest).await?)),
     }
 }
 

@@ -33,9 +33,11 @@ pub enum DeliveryCommand {
     /// Makes a delivery due by hand.
     Redeliver { endpoint: EndpointId, delivery: DeliveryId, at: Timestamp },
     /// Begins work on many deliveries. One that is known already is left as it is.
-    BeginSweep(Sweep),
+    #[serde(rename = "BeginSweep")]
+    BeginBulk(BulkOperation),
     /// A step of it: the deliveries that the owner found, and how far it has come.
-    SweepStep { id: Uuid, deliveries: Vec<DeliveryId>, at: Timestamp, progress: Progress },
+    #[serde(rename = "SweepStep")]
+    BulkStep { id: Uuid, deliveries: Vec<DeliveryId>, at: Timestamp, progress: Progress },
 }
 
 /// What becomes of a delivery after an attempt.
@@ -52,11 +54,11 @@ pub enum Next {
 
 /// Work on the deliveries of one endpoint in one shard, done in steps and gone on with by the next owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sweep {
+pub struct BulkOperation {
     pub id: Uuid,
     pub customer: CustomerId,
     pub endpoint: EndpointId,
-    pub work: SweepWork,
+    pub work: BulkAction,
     /// In one of these states.
     pub states: Vec<DeliveryState>,
     /// Made before this.
@@ -66,14 +68,14 @@ pub struct Sweep {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SweepWork {
+pub enum BulkAction {
     /// Makes them due by hand, for `recover`: those of one of these events; empty is every event.
     Recover { since: Timestamp, events: Vec<EventName> },
     /// Ends them without another attempt.
     Purge,
 }
 
-/// How far a sweep has come.
+/// How far a bulk operation has come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Progress {
     Reached(Bytes),

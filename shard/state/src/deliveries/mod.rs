@@ -1,9 +1,9 @@
 //! Webhook deliveries as the shard keeps them: what becomes of them, how they are listed and shown.
 
+pub mod bulk;
 pub mod command;
 pub mod query;
 pub mod running;
-pub mod sweep;
 pub mod view;
 
 use model::address::Address;

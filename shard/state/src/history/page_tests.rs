@@ -47,7 +47,7 @@ pub(in crate::history) fn row(channel_n: u8, at: i64, chat: u8) -> MessageRow {
 }
 
 /// A budget of so many rows, and all the time there is.
-fn patient(rows: usize) -> Budget<'static> {
+fn unhurried(rows: usize) -> Budget<'static> {
     Budget { rows, is_over: &|| false, is_given_up: &|| false }
 }
 
@@ -77,7 +77,7 @@ impl Store {
             let here = |id: &ChannelId| id.as_bytes()[15] as usize % self.shards.len() == n;
             let channels = query.channels.iter().copied().filter(here).collect();
             let query = HistoryQuery { channels, ..query.clone() };
-            page(state, &query, |_| Some(Timestamp(0)), patient(rows)).unwrap()
+            page(state, &query, |_| Some(Timestamp(0)), unhurried(rows)).unwrap()
         });
         merge(pages.collect(), query)
     }
@@ -139,7 +139,7 @@ fn a_filter_that_matches_nothing_stops_at_its_budget_and_goes_on_from_there() {
 fn a_walk_whose_time_is_up_stops_and_still_moves() {
     let mut store = Store::new((0..500).map(|at| row(1, at, 1)).collect(), 1);
     let query = HistoryQuery { channels: vec![channel(1)], limit: 1000, ..HistoryQuery::default() };
-    let late = Budget { is_over: &|| true, ..patient(1000) };
+    let late = Budget { is_over: &|| true, ..unhurried(1000) };
     let first = page(&store.shards[0], &query, |_| Some(Timestamp(0)), late).unwrap();
     assert_eq!(first.rows.len(), 64);
     assert_eq!(first.frontier.unwrap().0, Timestamp(500 - 64));
@@ -151,11 +151,11 @@ fn rows_beyond_their_retention_are_not_shown() {
     let store = Store::new((0..100).map(|at| row(1, at, 1)).collect(), 1);
     for ascending in [false, true] {
         let query = HistoryQuery { channels: vec![channel(1)], limit: 500, ascending, ..HistoryQuery::default() };
-        let shown = |oldest| page(&store.shards[0], &query, |_| oldest, patient(1000)).unwrap().rows.len();
+        let shown = |oldest| page(&store.shards[0], &query, |_| oldest, unhurried(1000)).unwrap().rows.len();
         assert_eq!(shown(Some(Timestamp(90))), 10);
         assert_eq!(shown(None), 0);
         let early = HistoryQuery { since: Some(Timestamp(50)), ..query.clone() };
-        let shown = page(&store.shards[0], &early, |_| Some(Timestamp(90)), patient(1000)).unwrap();
+        let shown = page(&store.shards[0], &early, |_| Some(Timestamp(90)), unhurried(1000)).unwrap();
         assert_eq!(shown.rows.len(), 10);
     }
 }
@@ -177,7 +177,7 @@ fn a_page_of_large_rows_ends_at_its_bytes_and_the_next_one_goes_on() {
         assert!(first.rows.len() >= 3, "{}", first.rows.len());
         assert_eq!(first.frontier, first.rows.last().map(|row| (row.occurred_at, row.id)));
         for state in &store.shards {
-            let answer = page(state, &query, |_| Some(Timestamp(0)), patient(1000)).unwrap();
+            let answer = page(state, &query, |_| Some(Timestamp(0)), unhurried(1000)).unwrap();
             assert!(json_bytes(&answer.rows) <= model::page::LARGEST_PAGE, "one node's answer to another");
         }
         let found = store.read(&query, 1000, |_| ());
@@ -196,7 +196,7 @@ fn a_page_whose_caller_gives_up_ends_before_the_next_channel() {
         for patience in [0, 10, 30] {
             let looks = Cell::new(0);
             let is_given_up = || looks.replace(looks.get() + 1) >= patience;
-            let budget = Budget { is_given_up: &is_given_up, ..patient(1000) };
+            let budget = Budget { is_given_up: &is_given_up, ..unhurried(1000) };
             assert!(page(&store.shards[0], &query, |_| Some(Timestamp(0)), budget).is_none());
             assert_eq!(looks.get(), patience + 1);
         }

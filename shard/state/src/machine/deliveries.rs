@@ -1,4 +1,4 @@
-//! What commands do to deliveries: attempts, pauses, redeliveries, and sweeps over many of them.
+//! What commands do to deliveries: attempts, pauses, redeliveries, and bulk operations on many of them.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use model::webhook::{DeliveryState, Outcome};
 
 use super::Apply;
 use crate::command::Reply;
-use crate::deliveries::command::{DeliveryCommand, Next, Progress, Sweep, SweepWork};
+use crate::deliveries::command::{BulkAction, BulkOperation, DeliveryCommand, Next, Progress};
 use crate::keys;
 use crate::records::{
     ATTEMPTS_KEPT, AttemptRow, AttemptTrigger, BegunAttempt, DeliveryRow, LastAttempt, Manual, encode,
@@ -34,24 +34,24 @@ impl Apply<'_> {
                 any(deliveries.into_iter().map(|id| self.unpause(endpoint, id, at)))
             }
             DeliveryCommand::Redeliver { endpoint, delivery, at } => any([self.redeliver(endpoint, delivery, at)]),
-            DeliveryCommand::BeginSweep(sweep) => {
-                let key = keys::sweep(sweep.id);
+            DeliveryCommand::BeginBulk(bulk) => {
+                let key = keys::bulk_operation(bulk.id);
                 if self.state.get(&key).is_some() {
                     return Reply::Unchanged;
                 }
-                self.state.put(&key, &encode(&sweep));
+                self.state.put(&key, &encode(&bulk));
                 Reply::Done
             }
-            DeliveryCommand::SweepStep { id, deliveries, at, progress } => {
-                let key = keys::sweep(id);
-                let Some(sweep) = self.read::<Sweep>(&key) else { return Reply::Unchanged };
-                let changed = any(deliveries.into_iter().map(|delivery| match sweep.work {
-                    SweepWork::Recover { .. } => self.redeliver(sweep.endpoint, delivery, at),
-                    SweepWork::Purge => self.purge(sweep.endpoint, delivery, at),
+            DeliveryCommand::BulkStep { id, deliveries, at, progress } => {
+                let key = keys::bulk_operation(id);
+                let Some(bulk) = self.read::<BulkOperation>(&key) else { return Reply::Unchanged };
+                let changed = any(deliveries.into_iter().map(|delivery| match bulk.work {
+                    BulkAction::Recover { .. } => self.redeliver(bulk.endpoint, delivery, at),
+                    BulkAction::Purge => self.purge(bulk.endpoint, delivery, at),
                 }));
                 match progress {
                     Progress::Reached(reached) => {
-                        self.state.put(&key, &encode(&Sweep { reached: Some(reached), ..sweep }));
+                        self.state.put(&key, &encode(&BulkOperation { reached: Some(reached), ..bulk }));
                     }
                     Progress::Finished => self.state.delete(&key),
                 }

@@ -12,8 +12,8 @@ use crate::{keys, sameness};
 
 impl Apply<'_> {
     pub(super) fn receive(&mut self, customer: CustomerId, message: &NewMessage, event: NewEvent) -> Reply {
-        if self.standing(message.channel).forgotten {
-            return Reply::Forgotten;
+        if self.standing(message.channel).deleted {
+            return Reply::ChannelDeleted;
         }
         let pointer_key = match self.same_as(message) {
             Err(free) => free,
@@ -40,8 +40,8 @@ impl Apply<'_> {
     /// What was written on the phone itself counts as sent from here; `message.sent` tells of it. Where it could not be read at
     /// first, what it really said takes that place, once.
     pub(super) fn receive_own(&mut self, message: &NewMessage, events: Vec<NewEvent>) -> Reply {
-        if self.standing(message.channel).forgotten {
-            return Reply::Forgotten;
+        if self.standing(message.channel).deleted {
+            return Reply::ChannelDeleted;
         }
         let pointer_key = keys::message_id(message.channel, Direction::Outbound, &message.message_id);
         let row = match self.read::<MessagePointer>(&pointer_key) {

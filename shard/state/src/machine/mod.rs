@@ -1,14 +1,14 @@
 //! The shard's state machine: commands of its channels, applied to its part of the store. Pure; see `machine::Machine`.
 
+mod delete_channel;
 mod deliveries;
-mod forget;
+mod expire;
 mod inbound;
 mod lids;
 mod project;
 mod receipts;
 mod reseal;
 mod settings;
-mod trim;
 mod usage;
 
 use bytes::Bytes;
@@ -132,8 +132,8 @@ impl Apply<'_> {
             Command::Reseal { channel, auth, proxy } => self.reseal(channel, auth, proxy),
             Command::Delivery(command) => self.delivery(command),
             Command::Media(command) => self.media(command),
-            Command::Forget { channel, customer } => self.forget(channel, customer),
-            Command::Trim(trim) => self.trim(trim),
+            Command::DeleteChannel { channel, customer } => self.delete_channel(channel, customer),
+            Command::Expire(expire) => self.expire(expire),
             Command::Release { home, upto } => ring::release(self.state, home, upto),
             Command::Gather { source, after, upto, at, events } => {
                 ring::gather(self.state, source, after, upto, at, events)
@@ -167,8 +167,8 @@ impl Apply<'_> {
         projected: Vec<ProjectedWrite>,
     ) -> Reply {
         let channel = self.standing(message.channel);
-        if channel.forgotten {
-            return Reply::Forgotten;
+        if channel.deleted {
+            return Reply::ChannelDeleted;
         }
         let pointer_key = keys::message_id(message.channel, Direction::Outbound, &message.message_id);
         if self.state.get(&pointer_key).is_some() {
@@ -263,8 +263,8 @@ impl Apply<'_> {
 
     fn step(&mut self, step: Move) -> Reply {
         let mut row = self.channel(step.channel, step.customer);
-        if row.forgotten {
-            return Reply::Forgotten;
+        if row.deleted {
+            return Reply::ChannelDeleted;
         }
         if row.version != step.expect {
             return Reply::LostRace;
@@ -298,8 +298,8 @@ impl Apply<'_> {
 
     fn auth(&mut self, channel: ChannelId, customer: CustomerId, writes: Vec<AuthWrite>) -> Reply {
         let mut row = self.channel(channel, customer);
-        if row.forgotten {
-            return Reply::Forgotten;
+        if row.deleted {
+            return Reply::ChannelDeleted;
         }
         for write in writes {
             let key = keys::auth(channel, &write.key);
@@ -403,8 +403,8 @@ impl Apply<'_> {
 }
 
 #[cfg(test)]
+mod expire_tests;
+#[cfg(test)]
 mod receipt_tests;
 #[cfg(test)]
 pub(crate) mod tests;
-#[cfg(test)]
-mod trim_tests;

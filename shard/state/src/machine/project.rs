@@ -21,8 +21,8 @@ const MARK: usize = 8;
 
 impl Apply<'_> {
     pub(super) fn project(&mut self, channel: ChannelId, writes: Vec<ProjectedWrite>, events: Vec<NewEvent>) -> Reply {
-        if self.standing(channel).forgotten {
-            return Reply::Forgotten;
+        if self.standing(channel).deleted {
+            return Reply::ChannelDeleted;
         }
         let notice = events.first().filter(|_| self.format >= Format::THIRD);
         if notice.is_some_and(|first| !self.is_news(channel, &first.id)) {

@@ -20,8 +20,8 @@ impl Apply<'_> {
         row: &Bytes,
     ) -> Reply {
         let channel = self.channel(id, customer);
-        if channel.forgotten {
-            return Reply::Forgotten;
+        if channel.deleted {
+            return Reply::ChannelDeleted;
         }
         if SettingsRow::of(self.state, id).version() != expect {
             return Reply::LostRace;

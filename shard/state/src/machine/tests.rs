@@ -18,7 +18,7 @@ use super::*;
 use crate::command::{Batch, BatchReply, NewDelivery};
 use crate::history::{MessageStatus, Source};
 use crate::records::{Failure, MessageRow, MessageState, OutboxEntry};
-use crate::retention::Trim;
+use crate::retention::Expire;
 
 mod deliveries;
 mod outbox;
@@ -411,16 +411,16 @@ fn credentials_are_noted_and_wiped_with_the_move_that_says_so() {
 }
 
 #[test]
-fn a_forgotten_channel_is_wiped_but_for_its_deliveries_and_stays_gone() {
+fn a_deleted_channel_is_wiped_but_for_its_deliveries_and_stays_gone() {
     let mut rig = Rig::connected();
-    for n in 0..super::forget::FORGET_AT_ONCE * 2 {
+    for n in 0..super::delete_channel::DELETED_AT_ONCE * 2 {
         rig.run(accept(&row(&format!("M{n}"), Direction::Outbound)));
     }
     let (new, delivery) = event(EventName::ChannelStatus);
     rig.run(Command::Emit(new));
-    let forget = Command::Forget { channel: CHANNEL, customer: CUSTOMER };
+    let delete = Command::DeleteChannel { channel: CHANNEL, customer: CUSTOMER };
     let mut rounds = 0;
-    while rig.run(forget.clone()) == Reply::More {
+    while rig.run(delete.clone()) == Reply::More {
         rounds += 1;
     }
     assert!(rounds > 1);
@@ -429,8 +429,8 @@ fn a_forgotten_channel_is_wiped_but_for_its_deliveries_and_stays_gone() {
         assert_eq!(rig.count(range), 0);
     }
     assert_eq!(rig.delivery(delivery).channel, CHANNEL);
-    assert_eq!(rig.run(accept(&row("late", Direction::Outbound))), Reply::Forgotten);
-    assert_eq!(rig.run(moved(3, Status::Qr)), Reply::Forgotten);
+    assert_eq!(rig.run(accept(&row("late", Direction::Outbound))), Reply::ChannelDeleted);
+    assert_eq!(rig.run(moved(3, Status::Qr)), Reply::ChannelDeleted);
 }
 
 /// What may come in any order, also twice.

@@ -81,7 +81,7 @@ pub fn over(state: &dyn State, row: &MediaRow, room: MediaRoom) -> Option<u64> {
 }
 
 /// Deletes at most `limit` rows of a channel that is deleted, with what belongs to them; says how many.
-pub fn forget(state: &mut dyn State, channel: ChannelId, limit: usize) -> usize {
+pub fn delete_of_channel(state: &mut dyn State, channel: ChannelId, limit: usize) -> usize {
     let rows = state.scan_range(keys::media_of(channel, None), limit);
     for (_, row) in &rows {
         remove(state, &decode(row));
@@ -92,7 +92,7 @@ pub fn forget(state: &mut dyn State, channel: ChannelId, limit: usize) -> usize 
 fn add(state: &mut dyn State, row: &MediaRow) -> Reply {
     let channel: Option<ChannelRow> = state.get(&keys::channel(row.channel)).map(|bytes| decode(&bytes));
     match channel {
-        Some(channel) if channel.forgotten => return Reply::Forgotten,
+        Some(channel) if channel.deleted => return Reply::ChannelDeleted,
         Some(_) => {}
         // Without its row, the channel's media would not be found when the channel is deleted.
         None => state.put(&keys::channel(row.channel), &encode(&ChannelRow::new(row.channel, row.customer))),
@@ -313,7 +313,7 @@ mod tests {
         assert_eq!(kept(&state), 10, "deleted");
         command(&mut state, MediaCommand::Due(vec![(first.expires_at, first.channel, first.id)]));
         assert_eq!(kept(&state), 5, "its time is over");
-        forget(&mut state, third.channel, 10);
+        delete_of_channel(&mut state, third.channel, 10);
         assert_eq!(kept(&state), 0, "its channel is deleted");
         assert!(state.get(&keys::media_kept(first.customer)).is_none());
     }
@@ -355,10 +355,10 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_channel_leaves_nothing() {
+    fn a_deleted_channel_leaves_nothing() {
         let (mut state, new) = (MemoryState::new(), pending().with_bytes(stored()));
         command(&mut state, MediaCommand::Add(Box::new(new.clone())));
-        assert_eq!(forget(&mut state, new.channel, 10), 1);
+        assert_eq!(delete_of_channel(&mut state, new.channel, 10), 1);
         assert_eq!(state.len(), 1, "the channel's row is left");
     }
 }

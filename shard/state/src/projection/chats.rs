@@ -234,7 +234,7 @@ pub fn take(chat: &Address, news: &ChatNews, rows: &mut Rows<'_>, context: &Cont
                 known.row.deleted_at = Some(context.at);
             }
             changed.push(if *deleted { ChatField::Deleted } else { ChatField::Cleared });
-            if *deleted && labels::forget_chat(&known.row.id, rows) {
+            if *deleted && labels::remove_chat(&known.row.id, rows) {
                 changed.push(ChatField::Labels);
             }
         }

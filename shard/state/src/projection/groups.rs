@@ -114,7 +114,7 @@ fn seen(group: &Group, rows: &Rows<'_>, context: &Context<'_>) -> Group {
     group
 }
 
-/// Forgets the invite code of a group in which the channel is no admin.
+/// Removes the invite code of a group in which the channel is no admin.
 fn keep_invite_to_admins(group: &mut Group, context: &Context<'_>) {
     if group.participants.iter().any(|member| !member.rank.is_admin() && context.is_own(&member.id)) {
         group.invite_code = None;
@@ -391,7 +391,7 @@ pub mod tests {
     }
 
     #[test]
-    fn an_invite_code_is_forgotten_once_the_channel_is_no_admin() {
+    fn an_invite_code_is_removed_once_the_channel_is_no_admin() {
         let mut projection = joined();
         let own = || vec![address(OWN)];
         let code = |projection: &mut Projection| {

@@ -202,7 +202,7 @@ fn in_chat(chat: &Address, rows: &Rows<'_>) -> Vec<Association> {
 }
 
 /// A chat is gone, and its messages; says whether any of it bore a label.
-pub fn forget_chat(chat: &Address, rows: &mut Rows<'_>) -> bool {
+pub fn remove_chat(chat: &Address, rows: &mut Rows<'_>) -> bool {
     let borne = in_chat(chat, rows);
     borne.iter().for_each(|association| rows.remove::<Association>(&association.id()));
     !borne.is_empty()

@@ -77,8 +77,8 @@ pub fn sent(id: &MessageId, content: &Content, rows: &mut Rows<'_>, now: Timesta
 /// The network's verdict on such a send.
 pub fn settled(id: &MessageId, content: &Content, accepted: bool, rows: &mut Rows<'_>) {
     match (content, accepted) {
-        (Content::Story(_), false) => forget(id, rows),
-        (Content::StoryDelete { story }, true) => forget(story, rows),
+        (Content::Story(_), false) => delete(id, rows),
+        (Content::StoryDelete { story }, true) => delete(story, rows),
         (Content::StoryDelete { story }, false) => mark(story, false, rows),
         _ => {}
     }
@@ -87,7 +87,7 @@ pub fn settled(id: &MessageId, content: &Content, accepted: bool, rows: &mut Row
 pub fn take(id: &MessageId, news: &StoryNews, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<EmittedEvent> {
     match (news, rows.get::<PostedStory>(id.as_str())) {
         (StoryNews::Posted, None) => post(id, rows, context.at),
-        (StoryNews::Deleted, Some(_)) => forget(id, rows),
+        (StoryNews::Deleted, Some(_)) => delete(id, rows),
         (StoryNews::Viewed { viewer }, Some(story)) => {
             let view = StoryView { story: id.clone(), viewer: context.best(viewer), viewed_at: context.at };
             if rows.has::<StoryView>(&view.id()) {
@@ -115,7 +115,7 @@ fn post(id: &MessageId, rows: &mut Rows<'_>, now: Timestamp) {
 }
 
 /// What one deletion leaves of the views goes after the story's day, as those of others do.
-fn forget(id: &MessageId, rows: &mut Rows<'_>) {
+fn delete(id: &MessageId, rows: &mut Rows<'_>) {
     let mut views = rows.under::<StoryView>(&StoryView::under(id), CLEARED_AT_ONCE);
     // Views of the same batch come on top of those that are stored.
     views.truncate(CLEARED_AT_ONCE);

@@ -56,7 +56,7 @@ impl Filter {
 
 /// What a node that holds a stream, or is about to, asks of the customer's home.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum StreamAsk {
+pub enum StreamRequest {
     /// A place for a stream, and where it begins: after the event `resume`, or with what comes from now on.
     Open { stream: StreamId, resume: Option<EventId> },
     /// The next events, waiting for one up to `wait`. Renews the stream's place.
@@ -78,7 +78,7 @@ pub struct Ticket {
 
 /// What the home answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum StreamDone {
+pub enum StreamResponse {
     /// Where the stream begins.
     Opened(Start),
     /// There is no place: as many streams are open as may be.

@@ -96,7 +96,7 @@ pub fn gather(
         extent.next += 1;
     }
     for (customer, mut extent) in extents {
-        trim(state, customer, &mut extent, now);
+        expire(state, customer, &mut extent, now);
         extent.write(state, customer);
     }
     Reply::Done
@@ -107,7 +107,8 @@ pub fn gathered(view: &dyn View, source: ShardId) -> u64 {
     view.get(&keys::gathered(source)).map_or(0, |bytes| decode(&bytes))
 }
 
-fn trim(state: &mut dyn State, customer: CustomerId, extent: &mut RingExtent, now: Timestamp) {
+/// Drops events beyond the number and the age that a ring keeps.
+fn expire(state: &mut dyn State, customer: CustomerId, extent: &mut RingExtent, now: Timestamp) {
     while extent.next - extent.first > RING_EVENTS {
         state.delete(&keys::ring(customer, extent.first));
         extent.first += 1;

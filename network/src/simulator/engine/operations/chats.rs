@@ -41,7 +41,7 @@ impl Engine {
                 if delete {
                     subscriber.account.set_flags(chat, ChatFlags::default());
                     if let Ok(business) = self.business(by) {
-                        business.labels.forget_chat(chat);
+                        business.labels.remove_chat(chat);
                     }
                 }
                 self.tell_of_chat(by, chat, ChatNews::Cleared { deleted: delete });

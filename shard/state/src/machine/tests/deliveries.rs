@@ -4,7 +4,7 @@ use model::event::EventName;
 use model::webhook::Outcome;
 
 use super::*;
-use crate::deliveries::command::{DeliveryCommand, Next, Progress, Sweep, SweepWork};
+use crate::deliveries::command::{BulkAction, BulkOperation, DeliveryCommand, Next, Progress};
 use crate::records::{AttemptRow, AttemptTrigger, BegunAttempt};
 
 pub(super) fn attempt(trigger: AttemptTrigger) -> AttemptRow {
@@ -103,25 +103,25 @@ fn a_redelivery_that_fails_leaves_the_schedule_where_it_was() {
 fn what_overtakes_an_attempt_stands_and_the_attempt_is_recorded() {
     let mut rig = Rig::connected();
     let (failing, succeeding) = (rig.emitted(), rig.emitted());
-    let sweep = Sweep {
+    let bulk = BulkOperation {
         id: uuid::Uuid::from_u128(9),
         customer: CUSTOMER,
         endpoint: ENDPOINT,
-        work: SweepWork::Purge,
+        work: BulkAction::Purge,
         states: vec![DeliveryState::Pending],
         until: Timestamp(1_000),
         reached: None,
     };
-    assert_eq!(rig.deliver(DeliveryCommand::BeginSweep(sweep.clone())), Reply::Done);
-    assert_eq!(rig.deliver(DeliveryCommand::BeginSweep(sweep.clone())), Reply::Unchanged);
-    let step = DeliveryCommand::SweepStep {
-        id: sweep.id,
+    assert_eq!(rig.deliver(DeliveryCommand::BeginBulk(bulk.clone())), Reply::Done);
+    assert_eq!(rig.deliver(DeliveryCommand::BeginBulk(bulk.clone())), Reply::Unchanged);
+    let step = DeliveryCommand::BulkStep {
+        id: bulk.id,
         deliveries: vec![failing, succeeding],
         at: Timestamp(70),
         progress: Progress::Finished,
     };
     assert_eq!(rig.deliver(step.clone()), Reply::Done);
-    assert_eq!(rig.deliver(step), Reply::Unchanged, "a sweep that is over does nothing");
+    assert_eq!(rig.deliver(step), Reply::Unchanged, "a bulk operation that is over does nothing");
     assert!(rig.jobs().is_empty());
 
     rig.attempted(failing, 50, AttemptTrigger::Scheduled, Next::Retry(Timestamp(5_000)));

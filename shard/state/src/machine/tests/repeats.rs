@@ -106,13 +106,13 @@ fn a_stranger_does_not_say_what_an_undecryptable_message_was() {
 }
 
 #[test]
-fn messages_of_one_id_are_trimmed_one_by_one_and_what_is_left_is_still_known() {
+fn messages_of_one_id_expire_one_by_one_and_what_is_left_is_still_known() {
     let mut rig = Rig::connected();
     let rows: Vec<MessageRow> = ["1@s.example", "2@s.example", "3@s.example"].map(|author| from(author, "A")).into();
     rows.iter().for_each(|row| assert_eq!(receive(&mut rig, row), Reply::Done));
     for (gone, row) in rows.iter().enumerate() {
         let rows_of_step = vec![(row.occurred_at, row.id)];
-        rig.run(Command::Trim(Trim::Messages { channel: CHANNEL, rows: rows_of_step }));
+        rig.run(Command::Expire(Expire::Messages { channel: CHANNEL, rows: rows_of_step }));
         assert_eq!(texts(&rig, "A"), rows.len() - gone - 1);
         for left in &rows[gone + 1..] {
             assert_eq!(receive(&mut rig, &again(left)), Reply::Unchanged, "after {gone}");

@@ -146,9 +146,9 @@ fn a_deleted_channel_leaves_what_was_used_and_time_takes_it() {
     let sent = row("A", Direction::Outbound);
     rig.run(accept(&sent));
     rig.run(settle(&sent.message_id, Verdict::Accepted { recipients: None }).0);
-    while rig.run(Command::Forget { channel: CHANNEL, customer: CUSTOMER }) == Reply::More {}
+    while rig.run(Command::DeleteChannel { channel: CHANNEL, customer: CUSTOMER }) == Reply::More {}
     assert_eq!(rig.used().counts.sent, 1);
     let rows = vec![(CUSTOMER, Hour(0), CHANNEL)];
-    assert_eq!(rig.run(Command::Trim(Trim::Usage { rows })), Reply::Done);
+    assert_eq!(rig.run(Command::Expire(Expire::Usage { rows })), Reply::Done);
     assert_eq!(rig.count(keys::usages()), 0);
 }

@@ -21,7 +21,7 @@ use crate::media::record::MediaRow;
 const CHUNK: usize = 256;
 
 /// How often a node looks while there is little room.
-const LOW_SWEEP: Duration = Duration::from_secs(60);
+const LOW_GC_EVERY: Duration = Duration::from_secs(60);
 
 /// Whether a quorum of so many voters may have stored what so many of them lack.
 fn may_be_stored(voters: usize, lacking: usize) -> bool {
@@ -35,7 +35,7 @@ struct Wanted {
 }
 
 impl Blobs {
-    pub(super) async fn keep_swept(self: Arc<Self>) {
+    pub(super) async fn run_gc(self: Arc<Self>) {
         let began = Instant::now();
         loop {
             if self.bucket.is_none() {
@@ -51,7 +51,7 @@ impl Blobs {
             }
             // What was deleted to make room is to make it soon.
             let is_low = self.host.room().large() > Level::Enough;
-            let pause = if is_low { LOW_SWEEP.min(self.config.sweep_every) } else { self.config.sweep_every };
+            let pause = if is_low { LOW_GC_EVERY.min(self.config.gc_every) } else { self.config.gc_every };
             tokio::time::sleep(pause).await;
         }
     }

@@ -9,7 +9,7 @@ use super::Apply;
 use crate::command::Reply;
 use crate::history::{Direction, Place, withhold};
 use crate::records::{ChannelRow, DeliveryRow, EventRow, LidRow, MessagePointer, MessageRow, OutboxEntry, encode};
-use crate::retention::Trim;
+use crate::retention::Expire;
 use crate::{keys, sameness};
 
 /// How many keys one step deletes before it leaves the rest to the next: a message to a large group has thousands.
@@ -23,37 +23,37 @@ const STATUS_CHANGES: u64 = 1_000;
 const BOUND_EVERY: u64 = 64;
 
 impl Apply<'_> {
-    pub(super) fn trim(&mut self, trim: Trim) -> Reply {
-        match trim {
-            Trim::Bodies { channel, rows } => self.trim_bodies(channel, rows),
-            Trim::Messages { channel, rows } => return self.trim_messages(channel, rows),
-            Trim::Deliveries { endpoint, deliveries } => {
-                deliveries.into_iter().for_each(|id| self.trim_delivery(endpoint, id));
+    pub(super) fn expire(&mut self, expire: Expire) -> Reply {
+        match expire {
+            Expire::Bodies { channel, rows } => self.expire_bodies(channel, rows),
+            Expire::Messages { channel, rows } => return self.expire_messages(channel, rows),
+            Expire::Deliveries { endpoint, deliveries } => {
+                deliveries.into_iter().for_each(|id| self.expire_delivery(endpoint, id));
             }
-            Trim::Endpoint { customer, endpoint } => {
+            Expire::Endpoint { customer, endpoint } => {
                 if self.state.scan_range(keys::deliveries_of(endpoint, None, None), 1).is_empty() {
                     self.state.delete(&keys::customer_endpoint(customer, endpoint));
                 }
             }
-            Trim::StatusChanges { channel, changes } => {
+            Expire::StatusChanges { channel, changes } => {
                 for (at, version) in changes {
                     self.state.delete(&keys::status_change(channel, at, version));
                 }
             }
-            Trim::Usage { rows } => {
+            Expire::Usage { rows } => {
                 for (customer, hour, channel) in rows {
                     self.state.delete(&keys::usage(customer, hour, channel));
                 }
             }
-            Trim::Channels { channels } => {
+            Expire::Channels { channels } => {
                 for key in channels.into_iter().map(keys::channel) {
-                    if self.read::<ChannelRow>(&key).is_some_and(|row| row.forgotten && row.wiped) {
+                    if self.read::<ChannelRow>(&key).is_some_and(|row| row.deleted && row.wiped) {
                         self.state.delete(&key);
                     }
                 }
             }
-            Trim::Lids { channel, lids } => lids.iter().for_each(|lid| self.trim_lid(channel, lid)),
-            Trim::Projected { channel, rows } => {
+            Expire::Lids { channel, lids } => lids.iter().for_each(|lid| self.expire_lid(channel, lid)),
+            Expire::Projected { channel, rows } => {
                 for (kind, id) in rows {
                     self.state.delete(&keys::projected(channel, kind, &id));
                 }
@@ -72,7 +72,7 @@ impl Apply<'_> {
         excess.for_each(|(key, _)| self.state.delete(key));
     }
 
-    fn trim_bodies(&mut self, channel: ChannelId, rows: Vec<Place>) {
+    fn expire_bodies(&mut self, channel: ChannelId, rows: Vec<Place>) {
         for (at, id) in rows {
             let key = keys::message(channel, at, id);
             let Some(mut row) = self.read::<MessageRow>(&key) else { continue };
@@ -93,7 +93,7 @@ impl Apply<'_> {
         }
     }
 
-    fn trim_messages(&mut self, channel: ChannelId, rows: Vec<Place>) -> Reply {
+    fn expire_messages(&mut self, channel: ChannelId, rows: Vec<Place>) -> Reply {
         let mut deleted = 0;
         for (at, id) in rows {
             if deleted >= KEYS_AT_ONCE {
@@ -101,7 +101,7 @@ impl Apply<'_> {
             }
             let key = keys::message(channel, at, id);
             let Some(row) = self.read::<MessageRow>(&key) else { continue };
-            if !self.trim_pointer(&row) {
+            if !self.expire_pointer(&row) {
                 continue;
             }
             deleted += 2 + self.delete_all(keys::receipts_of(channel, id), KEYS_AT_ONCE);
@@ -113,7 +113,7 @@ impl Apply<'_> {
     }
 
     /// Deletes a delivery that has ended; one that is still to be attempted stays.
-    fn trim_delivery(&mut self, endpoint: EndpointId, id: DeliveryId) {
+    fn expire_delivery(&mut self, endpoint: EndpointId, id: DeliveryId) {
         let key = keys::delivery(endpoint, id);
         let Some(row) = self.read::<DeliveryRow>(&key).filter(|row| row.next_attempt_at.is_none()) else { return };
         self.delete_all(keys::attempts_of(endpoint, id), KEYS_AT_ONCE);
@@ -135,7 +135,7 @@ impl Apply<'_> {
         self.state.delete(&key);
     }
 
-    fn trim_lid(&mut self, channel: ChannelId, lid: &Address) {
+    fn expire_lid(&mut self, channel: ChannelId, lid: &Address) {
         let key = keys::lid(channel, lid.local());
         let Some(known) = self.read::<LidRow>(&key) else { return };
         let back = keys::lid_of(channel, known.phone.local());
@@ -147,10 +147,10 @@ impl Apply<'_> {
     }
 
     /// Deletes what leads to a row. False when the row is still in the outbox, and has to stay: its send would be lost.
-    fn trim_pointer(&mut self, row: &MessageRow) -> bool {
+    fn expire_pointer(&mut self, row: &MessageRow) -> bool {
         let direction = row.direction;
         if direction == Direction::Inbound && self.format >= Format::THIRD {
-            sameness::forget(self.state, row);
+            sameness::delete(self.state, row);
             return true;
         }
         let key = keys::message_id(row.channel, direction, &row.message_id);

@@ -29,12 +29,12 @@ const PROBE_FILE: &str = ".sync-probe";
 
 /// A host at one moment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct HostFacts {
-    pub groups: Vec<GroupFacts>,
+pub struct HostReport {
+    pub groups: Vec<GroupReport>,
     /// Of the log of the last minute, or of a file beside it when nothing was logged. `None` when nothing can be written.
     pub syncs: Option<SyncFigures>,
     /// `None` when the system does not say.
-    pub disk: Option<DiskFacts>,
+    pub disk: Option<DiskUsage>,
     /// The tasks that panicked within the last hour, and how often. Earlier releases do not say.
     #[serde(default)]
     pub panics: BTreeMap<String, u32>,
@@ -42,7 +42,7 @@ pub struct HostFacts {
 
 /// A group as one of its members sees it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct GroupFacts {
+pub struct GroupReport {
     pub id: GroupId,
     pub term: u64,
     pub leader: Option<NodeId>,
@@ -61,7 +61,7 @@ pub struct GroupFacts {
     pub replicated: BTreeMap<NodeId, Option<u64>>,
     /// On the leader: the learners, and how far each has the group's state. Earlier releases do not say.
     #[serde(default)]
-    pub copies: BTreeMap<NodeId, CopyFacts>,
+    pub copies: BTreeMap<NodeId, CopyProgress>,
     /// On the leader: the members to which a snapshot is on its way, and the bytes of it that were sent. Earlier releases do
     /// not say.
     #[serde(default)]
@@ -75,7 +75,7 @@ pub struct GroupFacts {
 /// How far a new replica has the state of its group, in bytes. Both are estimates: states lie compressed on disk, and what was
 /// written last does not lie there yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CopyFacts {
+pub struct CopyProgress {
     /// Of the snapshot that is on its way; of the whole as much as of the log, where the log brings all.
     pub copied: u64,
     pub total: u64,
@@ -83,7 +83,7 @@ pub struct CopyFacts {
 
 /// The disk under the data folder, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DiskFacts {
+pub struct DiskUsage {
     /// What this process may still write.
     pub free: u64,
     pub total: u64,
@@ -95,11 +95,11 @@ pub struct DiskFacts {
 
 impl Host {
     /// Looks at all groups and at the disk. Takes as long as a few syncs when nothing was logged lately.
-    pub async fn facts(&self) -> HostFacts {
-        let groups = self.group_facts();
+    pub async fn report(&self) -> HostReport {
+        let groups = self.group_reports();
         let logged = Instant::now().checked_sub(LATELY).and_then(|since| self.inner.shared.writer.syncs.after(since));
         let syncs = if logged.is_some() { logged } else { self.try_syncs().await };
-        HostFacts { groups, syncs, disk: self.disk().await, panics: supervise::panics() }
+        HostReport { groups, syncs, disk: self.disk().await, panics: supervise::panics() }
     }
 
     async fn try_syncs(&self) -> Option<SyncFigures> {
@@ -115,7 +115,7 @@ impl Host {
     }
 
     /// Looks at the disk alone.
-    pub async fn disk(&self) -> Option<DiskFacts> {
+    pub async fn disk(&self) -> Option<DiskUsage> {
         let folder = self.folder.path.clone();
         let (logs, state) = (self.folder.logs(), self.folder.state());
         // A task that panicked knows nothing.
@@ -128,7 +128,7 @@ impl Host {
     }
 
     /// On the leader: how far each learner has the state.
-    fn copies(&self, group: &Group, learners: &BTreeSet<NodeId>) -> BTreeMap<NodeId, CopyFacts> {
+    fn copies(&self, group: &Group, learners: &BTreeSet<NodeId>) -> BTreeMap<NodeId, CopyProgress> {
         let replicated = group.replicated();
         let mut learners = learners.iter().filter(|node| replicated.contains_key(node)).peekable();
         if learners.peek().is_none() {
@@ -136,25 +136,25 @@ impl Host {
         }
         let (size, end) = (self.inner.shared.state.size(group.id()), group.last_index().unwrap_or(0).max(1));
         let of = |node: &NodeId| match group.sent_to(*node) {
-            Some(copied) => CopyFacts { copied, total: size.max(copied) },
+            Some(copied) => CopyProgress { copied, total: size.max(copied) },
             None => {
                 let held = replicated.get(node).copied().flatten().unwrap_or(0).min(end);
                 let part = u128::from(size) * u128::from(held) / u128::from(end);
-                CopyFacts { copied: u64::try_from(part).unwrap_or(size), total: size }
+                CopyProgress { copied: u64::try_from(part).unwrap_or(size), total: size }
             }
         };
         learners.map(|node| (*node, of(node))).collect()
     }
 
-    fn group_facts(&self) -> Vec<GroupFacts> {
+    fn group_reports(&self) -> Vec<GroupReport> {
         let Health { dead, stalled, .. } = self.health();
         let open: Vec<Group> = self.inner.groups.read().values().map(|open| Group::new(open.core.clone())).collect();
-        let mut facts: Vec<GroupFacts> = open
+        let mut reports: Vec<GroupReport> = open
             .iter()
             .map(|group| {
                 let leadership = *group.leadership().borrow();
                 let members = group.members();
-                GroupFacts {
+                GroupReport {
                     id: group.id(),
                     term: leadership.term,
                     leader: leadership.leader,
@@ -171,8 +171,8 @@ impl Host {
                 }
             })
             .collect();
-        facts.sort_by_key(|group| group.id);
-        facts
+        reports.sort_by_key(|group| group.id);
+        reports
     }
 }
 
@@ -197,10 +197,10 @@ fn probe(folder: &Path) -> io::Result<Vec<Duration>> {
     took
 }
 
-fn disk(folder: &Path, logs: &Path, state: &Path) -> io::Result<DiskFacts> {
+fn disk(folder: &Path, logs: &Path, state: &Path) -> io::Result<DiskUsage> {
     let space = statvfs(folder)?;
     let block = space.fragment_size();
-    Ok(DiskFacts {
+    Ok(DiskUsage {
         free: space.blocks_available() * block,
         total: space.blocks() * block,
         log: size(logs)?,
@@ -235,8 +235,8 @@ mod tests {
         fs::create_dir_all(&state).unwrap();
         fs::write(logs.join("1.log"), [0; 100]).unwrap();
         fs::write(logs.join("2.log"), [0; 20]).unwrap();
-        let facts = disk(folder.path(), &logs, &state).unwrap();
-        assert_eq!((facts.log, facts.state), (120, 0));
-        assert!(facts.free <= facts.total && facts.total > 0);
+        let usage = disk(folder.path(), &logs, &state).unwrap();
+        assert_eq!((usage.log, usage.state), (120, 0));
+        assert!(usage.free <= usage.total && usage.total > 0);
     }
 }

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use super::cast::Cast;
 use super::client::{Client, Shared};
-use crate::history::{Lead, Progress, Record};
+use crate::history::{LeaderSeen, Progress, Record};
 
 const BETWEEN: Duration = Duration::from_secs(1);
 /// How long the last look may take until it sees who leads.
@@ -31,7 +31,7 @@ async fn watch(mut client: Client, cast: Arc<Cast>) {
     }
 }
 
-/// Looks once more when nobody asks for anything any more, so that it is known how often leads have moved in all.
+/// Looks once more when nobody asks for anything any more, so that it is known how often leaderships have moved in all.
 pub async fn look_last(shared: &Arc<Shared>, cast: &Cast) {
     let mut client = shared.client(&cast.main);
     let start = Instant::now();
@@ -65,8 +65,8 @@ async fn look(client: &mut Client, cast: &Cast, known: &mut HashMap<u16, u64>) -
             continue;
         }
         led += usize::from(homes.contains(&group) && leader.is_some());
-        let lead = Lead { asked, at, group, leader, term };
-        client.shared.recorder.write(&Record::Lead(lead));
+        let seen = LeaderSeen { asked, at, group, leader, term };
+        client.shared.recorder.write(&Record::Leader(seen));
     }
     led == homes.len()
 }

@@ -1,10 +1,10 @@
-//! Which deliveries a sweep is about, a part at a time.
+//! Which deliveries a bulk operation is about, a part at a time.
 
 use bytes::Bytes;
 use machine::{View, just_after};
 use model::id::DeliveryId;
 
-use super::command::{Progress, Sweep, SweepWork};
+use super::command::{BulkAction, BulkOperation, Progress};
 use super::running::Running;
 use crate::keys;
 use crate::records::{DeliveryRow, decode};
@@ -12,13 +12,13 @@ use crate::records::{DeliveryRow, decode};
 /// How many keys a step looks at, and so how many deliveries one command changes at most.
 const STEP: usize = 256;
 
-/// A part of the deliveries that a sweep is about.
+/// A part of the deliveries that a bulk operation is about.
 pub struct Part {
     pub deliveries: Vec<DeliveryId>,
     pub progress: Progress,
 }
 
-impl Sweep {
+impl BulkOperation {
     /// Reads the next part.
     pub fn next(&self, view: &dyn View, running: &Running) -> Part {
         let (mut from, to) = self.range();
@@ -38,15 +38,15 @@ impl Sweep {
     /// Purging follows the jobs, which are few beside the deliveries that have ended.
     fn range(&self) -> keys::Range {
         match self.work {
-            SweepWork::Recover { since, .. } => keys::deliveries_of(self.endpoint, Some(since), Some(self.until)),
-            SweepWork::Purge => keys::jobs_of(self.endpoint),
+            BulkAction::Recover { since, .. } => keys::deliveries_of(self.endpoint, Some(since), Some(self.until)),
+            BulkAction::Purge => keys::jobs_of(self.endpoint),
         }
     }
 
     fn row(&self, view: &dyn View, key: &[u8], value: &[u8]) -> Option<DeliveryRow> {
         match self.work {
-            SweepWork::Recover { .. } => Some(decode(value)),
-            SweepWork::Purge => {
+            BulkAction::Recover { .. } => Some(decode(value)),
+            BulkAction::Purge => {
                 let (endpoint, _, id) = keys::parse_job(key)?;
                 view.get(&keys::delivery(endpoint, id)).map(|row| decode(&row))
             }
@@ -55,23 +55,23 @@ impl Sweep {
 
     fn is_about(&self, row: &DeliveryRow, running: &Running) -> bool {
         let of_event = match &self.work {
-            SweepWork::Recover { events, .. } => {
+            BulkAction::Recover { events, .. } => {
                 running.state_of(row) == row.state && (events.is_empty() || events.contains(&row.event))
             }
-            SweepWork::Purge => true,
+            BulkAction::Purge => true,
         };
         of_event && row.created_at < self.until && self.states.contains(&row.state)
     }
 
     /// How many deliveries it is about at the moment.
     pub fn matched(&self, view: &dyn View, running: &Running) -> u64 {
-        let mut sweep = self.clone();
+        let mut bulk = self.clone();
         let mut matched = 0;
         loop {
-            let part = sweep.next(view, running);
+            let part = bulk.next(view, running);
             matched += part.deliveries.len() as u64;
             match part.progress {
-                Progress::Reached(reached) => sweep.reached = Some(reached),
+                Progress::Reached(reached) => bulk.reached = Some(reached),
                 Progress::Finished => return matched,
             }
         }

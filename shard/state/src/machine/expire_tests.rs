@@ -1,4 +1,4 @@
-//! Trimming: what is deleted, what has to stay, and that a step done twice does no harm.
+//! Expiry: what is deleted, what has to stay, and that a step done twice does no harm.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -13,11 +13,11 @@ use super::tests::{CHANNEL, CUSTOMER, ENDPOINT, Rig, accept, event, moved, row, 
 use super::*;
 use crate::deliveries::command::{DeliveryCommand, Next};
 use crate::records::{MessageRow, OutboxEntry};
-use crate::retention::Trim;
+use crate::retention::Expire;
 
 fn messages(rows: &[&MessageRow]) -> Command {
     let rows = rows.iter().map(|row| (row.occurred_at, row.id)).collect();
-    Command::Trim(Trim::Messages { channel: CHANNEL, rows })
+    Command::Expire(Expire::Messages { channel: CHANNEL, rows })
 }
 
 fn sent(rig: &mut Rig, id: &str) -> MessageRow {
@@ -53,7 +53,7 @@ fn a_message_goes_with_all_that_belongs_to_it() {
 }
 
 #[test]
-fn a_send_that_still_waits_in_the_outbox_is_never_trimmed() {
+fn a_send_that_still_waits_in_the_outbox_never_expires() {
     let mut rig = Rig::connected();
     let waiting = row("A", Direction::Outbound);
     rig.run(accept(&waiting));
@@ -71,7 +71,7 @@ fn a_message_without_its_body_still_takes_receipts_and_drops_repeats() {
     let kept = row("A", Direction::Outbound);
     rig.run(accept(&kept));
     rig.run(settle(&kept.message_id, Verdict::Accepted { recipients: None }).0);
-    let bodies = Command::Trim(Trim::Bodies { channel: CHANNEL, rows: vec![(kept.occurred_at, kept.id)] });
+    let bodies = Command::Expire(Expire::Bodies { channel: CHANNEL, rows: vec![(kept.occurred_at, kept.id)] });
     for _ in 0..2 {
         assert_eq!(rig.run(bodies.clone()), Reply::Done);
     }
@@ -103,7 +103,7 @@ fn a_send_that_waits_is_given_to_the_network_whole_though_its_row_loses_its_body
     assert_eq!(entry(&rig), OutboxEntry::stored(waiting.message_id.clone()));
     assert_eq!(entry(&rig).outbound(&waiting), waiting.outbound());
 
-    let bodies = Command::Trim(Trim::Bodies { channel: CHANNEL, rows: vec![(waiting.occurred_at, waiting.id)] });
+    let bodies = Command::Expire(Expire::Bodies { channel: CHANNEL, rows: vec![(waiting.occurred_at, waiting.id)] });
     for _ in 0..2 {
         assert_eq!(rig.run(bodies.clone()), Reply::Done);
     }
@@ -145,7 +145,7 @@ fn a_delivery_goes_when_it_has_ended_and_its_event_with_the_last_one() {
     new.deliveries.push(second.clone());
     let event_key = keys::event(new.id.as_str());
     rig.run(Command::Emit(new));
-    let trim = |id| Command::Trim(Trim::Deliveries { endpoint: ENDPOINT, deliveries: vec![id] });
+    let expire = |id| Command::Expire(Expire::Deliveries { endpoint: ENDPOINT, deliveries: vec![id] });
     let end = |id| {
         Command::Delivery(DeliveryCommand::Attempted {
             endpoint: ENDPOINT,
@@ -156,41 +156,41 @@ fn a_delivery_goes_when_it_has_ended_and_its_event_with_the_last_one() {
             noted: false,
         })
     };
-    rig.run(trim(first));
+    rig.run(expire(first));
     assert!(rig.get(&keys::delivery(ENDPOINT, first)).is_some(), "it is still to be attempted");
     for (id, left) in [(first, true), (second.id, false)] {
         assert_eq!(rig.run(end(id)), Reply::Done);
         for _ in 0..2 {
-            rig.run(trim(id));
+            rig.run(expire(id));
         }
         assert!(rig.get(&keys::delivery(ENDPOINT, id)).is_none());
         assert_eq!(rig.get(&event_key).is_some(), left);
     }
     assert_eq!(rig.count(keys::customer_endpoints()), 1);
-    rig.run(Command::Trim(Trim::Endpoint { customer: CUSTOMER, endpoint: ENDPOINT }));
+    rig.run(Command::Expire(Expire::Endpoint { customer: CUSTOMER, endpoint: ENDPOINT }));
     assert_eq!(rig.count(keys::customer_endpoints()), 0);
 }
 
 #[test]
 fn the_row_of_a_deleted_channel_goes_once_the_channel_is_wiped() {
     let mut rig = Rig::connected();
-    let trim = Command::Trim(Trim::Channels { channels: vec![CHANNEL] });
-    rig.run(trim.clone());
+    let expire = Command::Expire(Expire::Channels { channels: vec![CHANNEL] });
+    rig.run(expire.clone());
     assert!(rig.get(&keys::channel(CHANNEL)).is_some(), "it lives");
-    for n in 0..=super::forget::FORGET_AT_ONCE {
+    for n in 0..=super::delete_channel::DELETED_AT_ONCE {
         rig.run(accept(&row(&format!("M{n}"), Direction::Outbound)));
     }
-    let forget = Command::Forget { channel: CHANNEL, customer: CUSTOMER };
-    assert_eq!(rig.run(forget.clone()), Reply::More);
-    rig.run(trim.clone());
+    let delete = Command::DeleteChannel { channel: CHANNEL, customer: CUSTOMER };
+    assert_eq!(rig.run(delete.clone()), Reply::More);
+    rig.run(expire.clone());
     assert!(rig.get(&keys::channel(CHANNEL)).is_some(), "it is still to be wiped");
-    while rig.run(forget.clone()) == Reply::More {}
-    rig.run(trim);
+    while rig.run(delete.clone()) == Reply::More {}
+    rig.run(expire);
     assert!(rig.get(&keys::channel(CHANNEL)).is_none());
 }
 
 #[test]
-fn a_lid_is_forgotten_both_ways_unless_the_number_is_anothers_by_now() {
+fn a_lid_expires_both_ways_unless_the_number_is_anothers_by_now() {
     use model::address::Address;
     let mut rig = Rig::connected();
     let [first, second] = ["25", "26"].map(Address::lid);
@@ -200,11 +200,11 @@ fn a_lid_is_forgotten_both_ways_unless_the_number_is_anothers_by_now() {
         let (lid, phone) = (lid.clone(), phone.clone());
         rig.run(Command::LearnLid { channel: CHANNEL, lid, phone, at: Timestamp(1), event });
     }
-    let trim = |lid: &Address| Command::Trim(Trim::Lids { channel: CHANNEL, lids: vec![lid.clone()] });
+    let expire = |lid: &Address| Command::Expire(Expire::Lids { channel: CHANNEL, lids: vec![lid.clone()] });
     for _ in 0..2 {
-        assert_eq!(rig.run(trim(&first)), Reply::Done);
+        assert_eq!(rig.run(expire(&first)), Reply::Done);
     }
     assert!(rig.get(&keys::lid(CHANNEL, "25")).is_none() && rig.get(&keys::lid_of(CHANNEL, "1555")).is_some());
-    rig.run(trim(&second));
+    rig.run(expire(&second));
     assert!(rig.get(&keys::lid(CHANNEL, "26")).is_none() && rig.get(&keys::lid_of(CHANNEL, "1555")).is_none());
 }

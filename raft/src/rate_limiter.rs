@@ -6,24 +6,24 @@ use parking_lot::Mutex;
 
 /// Gives each piece its time; whoever comes while another piece has its time waits for the next.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct RateLimiter {
     bytes_per_second: u64,
     /// When the last piece has had its time.
     free_at: Mutex<Option<Instant>>,
 }
 
-impl Pace {
+impl RateLimiter {
     pub(crate) fn new(bytes_per_second: u64) -> Self {
         Self { bytes_per_second: bytes_per_second.max(1), free_at: Mutex::new(None) }
     }
 
     /// When a piece may go.
-    pub(crate) fn turn(&self, bytes: usize, now: Instant) -> Instant {
+    pub(crate) fn reserve(&self, bytes: usize, now: Instant) -> Instant {
         let takes = Duration::from_secs_f64(bytes as f64 / self.bytes_per_second as f64);
         let mut free_at = self.free_at.lock();
-        let turn = free_at.map_or(now, |free_at| free_at.max(now));
-        *free_at = Some(turn + takes);
-        turn
+        let starts_at = free_at.map_or(now, |free_at| free_at.max(now));
+        *free_at = Some(starts_at + takes);
+        starts_at
     }
 }
 
@@ -32,13 +32,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_of_all_groups_share_the_pace_and_time_that_nobody_used_is_gone() {
-        let (pace, now) = (Pace::new(1_000), Instant::now());
+    fn pieces_of_all_groups_share_the_rate_and_time_that_nobody_used_is_gone() {
+        let (limiter, now) = (RateLimiter::new(1_000), Instant::now());
         let after = |millis| now + Duration::from_millis(millis);
-        assert_eq!(pace.turn(500, now), now);
-        assert_eq!(pace.turn(500, now), after(500));
-        assert_eq!(pace.turn(500, after(100)), after(1_000));
-        assert_eq!(pace.turn(500, after(9_000)), after(9_000));
-        assert_eq!(pace.turn(500, after(9_000)), after(9_500));
+        assert_eq!(limiter.reserve(500, now), now);
+        assert_eq!(limiter.reserve(500, now), after(500));
+        assert_eq!(limiter.reserve(500, after(100)), after(1_000));
+        assert_eq!(limiter.reserve(500, after(9_000)), after(9_000));
+        assert_eq!(limiter.reserve(500, after(9_000)), after(9_500));
     }
 }

@@ -10,7 +10,7 @@ use model::id::{NodeId, ShardId};
 use model::seal::MasterKeyId;
 use model::status::Status;
 use model::time::Timestamp;
-use raft::host::facts::HostFacts;
+use raft::host::report::HostReport;
 use raft::room::Level;
 use raft::transport::unauthenticated::authority_hash;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,8 @@ pub struct NodeStatus {
     /// Of each shard with a replica here, what its log brought in a second of late. Earlier releases do not say.
     #[serde(default)]
     pub work: BTreeMap<ShardId, u64>,
-    /// Whether the node is ready. Earlier releases do not say, and were given leads whatever they would have said.
+    /// Whether the node is ready. Earlier releases do not say, and were given leaderships whatever they would have
+    /// said.
     #[serde(default = "yes")]
     pub ready: bool,
     /// How much room the disks of its log and state have. Earlier releases do not say, and have to be taken to have some.
@@ -47,7 +48,8 @@ pub struct NodeStatus {
     /// Ports that had no place for a connection within the last minute: `api`, `ops` or `peer`.
     #[serde(default)]
     pub crowded_ports: Vec<String>,
-    /// Whether the node has just taken a lead, or logs in the channels of leads that it took.
+    /// Whether the node has just taken the leadership of a shard, or logs in the channels of shards whose leadership it
+    /// took.
     #[serde(default)]
     pub warming_up: bool,
 }
@@ -70,7 +72,7 @@ pub struct NodeReport {
     pub status: NodeStatus,
     /// Its wall clock.
     pub clock: Timestamp,
-    pub host: HostFacts,
+    pub host: HostReport,
     /// Its copy of the directory is young enough to act on.
     pub directory_is_fresh: bool,
     /// The master keys that it was given, the one to be used from now on first. Earlier releases do not say.
@@ -78,7 +80,7 @@ pub struct NodeReport {
     pub master_keys: Vec<MasterKeyId>,
     /// The certificates that it shows and trusts. Earlier releases do not say.
     #[serde(default)]
-    pub certificates: Vec<CertificateFacts>,
+    pub certificates: Vec<CertificateReport>,
     /// Keys of the configuration that have to be alike on all nodes, and what they are here. Earlier releases do not say.
     #[serde(default)]
     pub alike: BTreeMap<String, String>,
@@ -88,7 +90,7 @@ pub struct NodeReport {
 
 /// A certificate of a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct CertificateFacts {
+pub struct CertificateReport {
     /// The configuration key that names its file.
     pub key: String,
     pub expires_at: Timestamp,
@@ -127,7 +129,7 @@ pub fn authority_id(ca_pem: &str) -> Result<String, String> {
 }
 
 /// Looks at the certificates of this node as they are now: one may be exchanged while it runs.
-pub type Certificates = Arc<dyn Fn() -> Vec<CertificateFacts> + Send + Sync>;
+pub type Certificates = Arc<dyn Fn() -> Vec<CertificateReport> + Send + Sync>;
 
 /// What was heard of a node.
 #[derive(Clone, Debug)]
@@ -166,7 +168,7 @@ pub fn unlike<'a>(said: impl IntoIterator<Item = (NodeId, &'a str)>) -> Option<S
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use raft::host::facts::GroupFacts;
+    use raft::host::report::GroupReport;
 
     use super::*;
 
@@ -191,15 +193,15 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn heard_with(groups: Vec<GroupFacts>) -> Heard {
+    pub(crate) fn heard_with(groups: Vec<GroupReport>) -> Heard {
         let mut heard = heard(0, 0, 0);
         heard.report.host.groups = groups;
         heard
     }
 
     fn heard(clock: i64, asked: i64, took: u64) -> Heard {
-        let host = HostFacts { groups: Vec::new(), syncs: None, disk: None, panics: BTreeMap::new() };
-        let facts = NodeReport {
+        let host = HostReport { groups: Vec::new(), syncs: None, disk: None, panics: BTreeMap::new() };
+        let report = NodeReport {
             status: node_status(),
             clock: Timestamp(clock),
             host,
@@ -209,7 +211,7 @@ pub(crate) mod tests {
             alike: BTreeMap::new(),
             channels: BTreeMap::new(),
         };
-        Heard::new(facts, Timestamp(asked), Duration::from_millis(took))
+        Heard::new(report, Timestamp(asked), Duration::from_millis(took))
     }
 
     #[test]

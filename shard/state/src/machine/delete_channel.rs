@@ -9,22 +9,22 @@ use crate::keys;
 use crate::media;
 use crate::records::{ChannelRow, encode};
 
-/// How many keys one `Forget` deletes, so that a long history does not stall the log.
-pub const FORGET_AT_ONCE: usize = 500;
+/// How many keys one `DeleteChannel` deletes, so that a long history does not stall the log.
+pub const DELETED_AT_ONCE: usize = 500;
 
 impl Apply<'_> {
-    pub(super) fn forget(&mut self, channel: ChannelId, customer: CustomerId) -> Reply {
+    pub(super) fn delete_channel(&mut self, channel: ChannelId, customer: CustomerId) -> Reply {
         let mut row = self.channel(channel, customer);
-        if !row.forgotten {
-            row = ChannelRow { forgotten: true, version: row.version + 1, ..ChannelRow::new(channel, customer) };
+        if !row.deleted {
+            row = ChannelRow { deleted: true, version: row.version + 1, ..ChannelRow::new(channel, customer) };
         }
         // Each part begins where the one before ended: to look for it from the beginning would walk over the remains of
         // all that is deleted already.
         let mut begun = row.wiped_upto.take().unwrap_or_default();
         let mut ranges = keys::everything_of(channel);
         ranges.sort_unstable();
-        let mut left = FORGET_AT_ONCE;
-        left -= media::apply::forget(self.state, channel, left);
+        let mut left = DELETED_AT_ONCE;
+        left -= media::apply::delete_of_channel(self.state, channel, left);
         for (from, to) in ranges {
             if left == 0 {
                 break;

@@ -9,9 +9,9 @@ use model::id::NodeId;
 use model::time::Timestamp;
 
 use super::{Request, Response, Router};
-use crate::facts::{Heard, NodeReport, Survey};
 use crate::figures::{Figures, Point, State};
 use crate::nodes::Nodes;
+use crate::report::{Heard, NodeReport, Survey};
 
 /// How long nodes may take to say what they have counted.
 const FIGURES_PATIENCE: Duration = Duration::from_secs(2);
@@ -69,7 +69,7 @@ impl Router {
     }
 
     pub(crate) async fn own_report(&self) -> NodeReport {
-        let host = self.host.facts().await;
+        let host = self.host.report().await;
         NodeReport {
             status: self.own_status(),
             directory_is_fresh: self.directory.is_fresh(),
