@@ -86,6 +86,8 @@ names! {
         TransferClosed = "hand_over::closed",
         /// A part of what ends with a channel or an account that was deleted has ended.
         DeletionPortion = "deletion::portion",
+        /// An append goes to a follower, in the task of a leader's core that replicates to it.
+        ReplicationAppend = "task::replication",
         /// The task that owns a shard looks after its right.
         HostingTurn = "task::hosting",
         /// An owner looks whether its leadership is where it should be, one of the tasks beside an ownership.

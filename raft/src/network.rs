@@ -23,7 +23,7 @@ use serde::de::DeserializeOwned;
 use crate::codec;
 use crate::contacts::{Contacts, is_loyal};
 use crate::copies::Copies;
-use crate::failpoint::{self, Wire};
+use crate::failpoint::{self, Point, Wire};
 use crate::machine::{DIRECTORY_GROUP, GroupId};
 use crate::rate_limiter::RateLimiter;
 use crate::replication::{commit_patience, pipelined};
@@ -289,7 +289,10 @@ impl RaftNetworkV2<TypeConfig> for Network {
         S: Stream<Item = AppendEntriesRequest<TypeConfig>> + OptionalSend + Unpin + 'static,
     {
         let this = &*self;
-        let answers = pipelined(input, commit_patience(self.factory.group), move |request| this.send_append(&request));
+        let answers = pipelined(input, commit_patience(self.factory.group), move |request| {
+            failpoint::reach(Point::ReplicationAppend);
+            this.send_append(&request)
+        });
         Box::pin(std::future::ready(Ok(answers)))
     }
 

@@ -34,8 +34,9 @@ where
     C: GatewayTypes,
     S: Stream<Item = AppendEntriesRequest<C>> + Send + Unpin,
 {
-    // The first one asks where the follower stands, and waits for nothing.
-    futures::stream::unfold((requests, true), move |(mut requests, is_first)| async move {
+    // openraft's stream must not be polled again once it has ended, which it may while a commit waits. The first request asks where
+    // the follower stands, and waits for nothing.
+    futures::stream::unfold((requests.fuse(), true), move |(mut requests, is_first)| async move {
         let mut request = requests.next().await?;
         if is_first || patience.is_zero() {
             return Some((request, (requests, false)));
@@ -107,7 +108,9 @@ mod tests {
 
     /// What comes through of requests that are all there, each with its entries and its commit.
     async fn through(requests: Vec<Request>, patience: Duration) -> Vec<(usize, u64)> {
-        let through = riding::<TypeConfig, _>(stream::iter(requests), patience);
+        // As openraft's: it panics when it is polled after its end.
+        let requests = stream::unfold(requests.into_iter(), async |mut left| Some((left.next()?, left)));
+        let through = riding::<TypeConfig, _>(Box::pin(requests), patience);
         through.map(|each| (each.entries.len(), commit_of(&each))).collect().await
     }
 

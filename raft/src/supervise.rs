@@ -135,7 +135,8 @@ pub(crate) fn noticed_in_thread<T>(task: &'static str, work: impl FnOnce() -> T)
     std::panic::catch_unwind(AssertUnwindSafe(work)).inspect_err(|panic| note(task, &**panic)).ok()
 }
 
-fn note(task: &'static str, panic: &(dyn Any + Send)) {
+/// Logs and counts a panic.
+pub(crate) fn note(task: &'static str, panic: &(dyn Any + Send)) {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let reason = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
     tracing::error!(task, reason, "a task panicked");

@@ -3,18 +3,36 @@
 //! openraft gives up a heartbeat after one interval, and a vote after the least time that it waits before it stands for election: 80
 //! and 120 ms in one data centre. On busy processors all answers may take longer, and then no leader keeps its lease and none is
 //! elected for as long as they are busy. How long a request may take is said by [`crate::network::Timeouts`] alone.
+//!
+//! And with an eye on all tasks of a core: openraft notices the panic of its main loop alone, and a leader whose task for a follower
+//! is gone would never send to it again.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;
 
+use futures::FutureExt;
 use openraft::OptionalSend;
 use openraft::async_runtime::AsyncRuntime;
+use tokio_util::sync::CancellationToken;
+
+use crate::supervise;
 
 #[allow(deprecated, reason = "openraft re-exports its tokio runtime only under a deprecated name")]
 type Tokio = openraft::impls::TokioRuntime;
 
 /// No less than a vote may take ([`crate::network::Timeouts`]) between nodes in different regions.
 const LEAST: Duration = Duration::from_secs(12);
+
+tokio::task_local! {
+    /// Cancelled when a task of this core panics.
+    static PANICKED: CancellationToken;
+}
+
+/// Begins a core. `panicked` is cancelled when one of its tasks panics, or one that these have spawned.
+pub(crate) fn watched<T>(panicked: CancellationToken, begin: impl Future<Output = T>) -> impl Future<Output = T> {
+    PANICKED.scope(panicked, begin)
+}
 
 #[derive(Debug)]
 pub(crate) struct Unhurried(Tokio);
@@ -37,7 +55,16 @@ impl AsyncRuntime for Unhurried {
         T: Future + OptionalSend + 'static,
         T::Output: OptionalSend + 'static,
     {
-        Tokio::spawn(future)
+        let Ok(panicked) = PANICKED.try_with(Clone::clone) else { return Tokio::spawn(future) };
+        let told = panicked.clone();
+        let future = AssertUnwindSafe(future).catch_unwind().map(move |ended| {
+            ended.unwrap_or_else(|panic| {
+                supervise::note("a Raft core", &*panic);
+                told.cancel();
+                resume_unwind(panic)
+            })
+        });
+        Tokio::spawn(PANICKED.scope(panicked, future))
     }
 
     fn sleep(duration: Duration) -> Self::Sleep {
@@ -77,6 +104,7 @@ impl AsyncRuntime for Unhurried {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
     use crate::network::Timeouts;
@@ -89,6 +117,26 @@ mod tests {
             7
         };
         assert_eq!(Unhurried::timeout(Duration::from_millis(1), answer).await.ok(), Some(7));
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_a_task_of_a_core_or_in_one_that_it_spawned_is_told() {
+        for depth in 0..2 {
+            let panicked = CancellationToken::new();
+            let (sees, well) = (panicked.clone(), Unhurried::spawn(async { 7 }));
+            let begin = async move {
+                let inner = async move { assert!(depth > 1, "at depth {depth}") };
+                let task = if depth == 0 {
+                    Unhurried::spawn(inner)
+                } else {
+                    Unhurried::spawn(async { Unhurried::spawn(inner).await.unwrap() })
+                };
+                Unhurried::is_panic(&task.await.unwrap_err())
+            };
+            assert!(watched(panicked, begin).await, "openraft is told, too");
+            assert!(sees.is_cancelled() && well.await.unwrap() == 7);
+        }
+        assert!(supervise::panics().contains_key("a Raft core"));
     }
 
     #[test]

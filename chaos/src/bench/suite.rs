@@ -10,7 +10,8 @@ use crate::bench::machine::Facts;
 use crate::bench::plan::{Plan, Sides};
 use crate::bench::results::{Results, Section, table};
 use crate::bench::{
-    accepting, failover, forwarding, growing, hearing, idle, joining, limiting, moving, restarting, returning, throughput,
+    accepting, failover, forwarding, growing, hearing, idle, joining, limiting, moving, restarting, returning,
+    throughput,
 };
 
 /// A benchmark.

@@ -5,7 +5,7 @@
 //! - [`node`]: a node's life; [`directory`]: what it asks of the directory; [`owner`]: its part as the owner of a shard.
 //! - [`messaging`]: the network that phones are on, which knows epochs.
 //! - [`client`]: who sends, writes and reads; [`faults`]: what goes wrong meanwhile.
-//! - [`machines`]: the machines, watched; [`checks`], [`progress`]: what must hold; [`ending`]: what must hold at the end.
+//! - [`machines`]: the machines, watched; [`checks`], [`progress`], [`panics`]: what must hold; [`ending`]: what must hold at the end.
 //! - [`bug`]: faults of the gateway that are put back on purpose. [`corpus`]: seeds that every test runs first.
 
 pub mod bug;
@@ -19,6 +19,7 @@ mod machines;
 mod messaging;
 mod node;
 mod owner;
+mod panics;
 pub mod plan;
 mod progress;
 mod scene;
@@ -63,7 +64,7 @@ pub fn run(seed: u64, bug: Option<Bug>, traced: bool) -> Outcome {
 /// Runs a plan, with a bug put back if one is named.
 pub fn run_plan(plan: Plan, bug: Option<Bug>, traced: bool) -> Outcome {
     let seed = plan.seed;
-    clock::run(seed, async move {
+    let run = async move {
         let scene = Scene::new(plan, bug, traced);
         if node::form(&scene, FORM_PATIENCE).await {
             client::start(&scene);
@@ -82,5 +83,10 @@ pub fn run_plan(plan: Plan, bug: Option<Bug>, traced: bool) -> Outcome {
             hash: scene.trace.hash(),
             lines: scene.trace.lines(),
         }
-    })
+    };
+    let (mut outcome, panics) = panics::counted(|| clock::run(seed, run));
+    if panics > 0 {
+        outcome.violations.push(format!("{panics} tasks panicked"));
+    }
+    outcome
 }

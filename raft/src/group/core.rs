@@ -17,6 +17,7 @@ use openraft::{LinearizerOption, ServerState};
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::reads::Rounds;
@@ -53,6 +54,8 @@ pub(crate) struct Running {
     /// openraft forgets at a start whom the node has just promised not to elect another: a leader whose heartbeat it had
     /// answered a moment before counts on it for the shortest election, and its owner speaks to the network so long.
     pub(crate) votes_from: Instant,
+    /// A task of openraft's has panicked: the group is of no use any more.
+    pub(crate) panicked: CancellationToken,
 }
 
 /// One group of this node.

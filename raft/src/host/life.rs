@@ -25,6 +25,7 @@ use crate::state::applier::Applier;
 use crate::supervise;
 use crate::telemetry;
 use crate::types::TypeConfig;
+use crate::unhurried::watched;
 
 /// Waits between attempts to rebuild.
 const REBUILD_MIN: Duration = Duration::from_millis(100);
@@ -127,9 +128,11 @@ impl Life {
         let store = LogStore { log: log.clone(), writer: self.shared.writer.clone() };
         let config = Arc::new(config(&self.shared.timing, &self.shared.limits, format!("group {id}")));
         let begun = applier.begun.clone();
-        let raft = Raft::new(self.core.node, config, network, store, applier).await.map_err(|error| text(&error))?;
+        let panicked = CancellationToken::new();
+        let begin = Raft::new(self.core.node, config, network, store, applier);
+        let raft = watched(panicked.clone(), begin).await.map_err(|error| text(&error))?;
         begun.store(true, Ordering::Release);
-        Ok(Running { raft, log, votes_from })
+        Ok(Running { raft, log, votes_from, panicked })
     }
 
     /// Publishes the group's leadership until it is closed (`None`) or dies (why).
@@ -146,6 +149,7 @@ impl Life {
             };
             tokio::select! {
                 () = self.stop.cancelled() => return None,
+                () = running.panicked.cancelled() => return Some("a task of its core panicked".to_owned()),
                 changed = server.changed() => {
                     if changed.is_err() {
                         let ended = running.raft.metrics().borrow_watched().running_state.clone();

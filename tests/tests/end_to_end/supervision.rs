@@ -84,6 +84,34 @@ async fn a_task_that_panics_is_counted_and_begun_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_has_lost_its_tasks_for_a_follower_is_built_again_and_sends_to_it() {
+    const TASK: &str = "a Raft core";
+    let cluster = Cluster::start(Options::nodes(3)).await;
+    let tenant = Tenant::new(&cluster).await;
+    tenant.simulator().phone("491700000001", json!({})).await;
+    let channel = tenant.paired("one").await;
+    let owner = tenant.owner(1, &channel.id).await.node;
+    let operator = cluster.operator(owner, &tenant.client);
+    arm(&operator, "task::replication", "3*panic").await;
+    eventually("panics of cores", WITHIN, async || {
+        send(&tenant.any(), &channel, "meanwhile").await;
+        let count = panics(&operator, TASK).await;
+        check(count == 3, format!("{count} of 3"))
+    })
+    .await;
+    disarm(&operator, "task::replication").await;
+    let checks = operator.get("/v1/admin/check").await.expect(200);
+    let mut checks = checks["checks"].as_array().unwrap().iter().filter(|found| found["check"] == "tasks");
+    assert!(checks.any(|found| found["message"].as_str().unwrap().contains(&format!("{TASK} panicked"))));
+    // A quorum needs the one or the other of its followers.
+    for gone in cluster.node_ids().into_iter().filter(|node| *node != owner) {
+        cluster.kill(gone);
+        send(&tenant.api(owner), &channel, &format!("without node {gone}")).await;
+        cluster.restart(&[gone]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_without_its_log_writer_or_its_shards_ends_with_code_3_and_says_why() {
     let cluster = Cluster::start(Options::default()).await;
     let config = cluster.data().join("node-3.toml");
