@@ -22,12 +22,12 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// An entry and whose log it stands in.
+/// An entry, and the account whose log it is in.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct OwnedEntry {
     #[serde(flatten)]
     pub entry: AuditView,
-    /// `null` for what no customer can be named for.
+    /// `null` when no customer can be named.
     pub customer_id: Option<CustomerId>,
 }
 

@@ -85,7 +85,7 @@ pub struct BackupView {
     pub cluster_id: Uuid,
     /// The release of the node that answers.
     pub version: String,
-    /// Of the cluster: what its records may be.
+    /// The format of the cluster, which says what its records may be.
     // Release 0.1.0 does not say.
     #[serde(default)]
     #[schemars(!default)]

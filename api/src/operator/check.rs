@@ -47,7 +47,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// How the cluster is as a whole.
+/// The condition of the whole cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Condition {
@@ -72,10 +72,10 @@ model::words! {
 /// What one check found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// What was looked at.
+    /// What was checked.
     #[schemars(extend("enum" = CHECKS))]
     pub check: Cow<'static, str>,
-    /// How bad it is.
+    /// How severe it is.
     pub level: Level,
     /// The node that it is about; `null` when it is about the cluster.
     pub node_id: Option<NodeId>,
@@ -124,7 +124,7 @@ pub struct CheckView {
     pub status: Condition,
     /// Whether any one node can be lost now without an outage; never, with fewer than three nodes.
     pub can_lose_a_node: bool,
-    /// Each part, and how it is.
+    /// Each part, and its condition.
     pub checks: Vec<Finding>,
 }
 

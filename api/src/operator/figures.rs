@@ -41,7 +41,7 @@ struct Figures {
 #[derive(Serialize, JsonSchema)]
 struct NodeFigures {
     node_id: NodeId,
-    /// Why nothing was heard of it; `null` otherwise.
+    /// Why it did not answer; `null` otherwise.
     silence: Option<String>,
     /// The oldest first.
     points: Vec<FiguresPoint>,
@@ -52,17 +52,17 @@ struct NodeFigures {
 struct FiguresPoint {
     /// When the step began.
     at: Timestamp,
-    /// Sends that the network took.
+    /// Sends that the network accepted.
     sends: u64,
     /// Sends that ended in failure.
     sends_failed: u64,
-    /// Messages that the network brought.
+    /// Messages that were received.
     inbound: u64,
-    /// Calls of webhooks' receivers.
+    /// Attempts to call webhook receivers.
     attempts: u64,
     /// Those of them that did not succeed.
     attempts_failed: u64,
-    /// From the acceptance of a send to the network's, in milliseconds, give or take: the median; `null` without a send.
+    /// From the acceptance of a send to that by the network: the approximate median, in milliseconds; `null` without a send.
     send_p50_ms: Option<u64>,
     /// The 99th percentile of the same.
     send_p99_ms: Option<u64>,

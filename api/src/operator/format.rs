@@ -37,7 +37,7 @@ pub fn routes() -> Vec<Route> {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ClusterFormat")]
 pub struct FormatView {
-    /// What the nodes may store and say; each release understands all up to one.
+    /// What the nodes may store and send; a release understands all formats up to a highest one.
     pub format: Format,
     /// The highest that all members understand; `null` while one does not answer.
     pub highest: Option<Format>,

@@ -34,7 +34,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// A key and whose it is.
+/// A key, and the account that it belongs to.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct OwnedKey {
     #[serde(flatten)]

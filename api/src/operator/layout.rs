@@ -54,8 +54,8 @@ pub fn routes() -> Vec<Route> {
         Route::operator(POST, "/v1/admin/shards/{shard}/move", move_shard)
             .doc("move_shard", "Move a shard to a node by hand")
             .about(
-                "Its lead alone, where the node has a replica. The next `apply` may move it back: it deals all shards \
-                 anew.",
+                "Only its leadership moves if the node has a replica already. The next `apply` may move it back: it \
+                 assigns all shards again.",
             )
             .body(parse_target, json!({ "node_id": 2 }))
             .accepted::<Moved>()
@@ -74,7 +74,7 @@ pub fn routes() -> Vec<Route> {
 pub struct LayoutView {
     /// The shards.
     pub shards: Vec<ShardView>,
-    /// The last change; `null` when there was none since the cluster was made.
+    /// The last change; `null` when there was none since the cluster was created.
     pub change: Option<ChangeView>,
 }
 
@@ -97,8 +97,7 @@ pub struct ChangeView {
     pub number: u64,
     #[schemars(extend("enum" = ["running", "done", "cancelled"]))]
     pub state: Cow<'static, str>,
-    /// Made by the cluster itself, to have as many replicas as there should be, or because one node had much more to do than
-    /// the others.
+    /// Made by the cluster itself: to restore the number of replicas, or because a node had much more load than others.
     pub automatic: bool,
     pub at_once: u16,
     pub began_at: Timestamp,
@@ -129,23 +128,23 @@ pub struct MoveView {
     pub state: MoveState,
     pub began_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
-    /// While new replicas are made: the bytes that they have of the shard's state as it lies on its leader's disk. An estimate;
-    /// `null` when none is made, and when nothing lies on the disk yet. Media come beside it.
+    /// While new replicas are created: how many bytes they have of the shard's state on its leader's disk, without media. An
+    /// estimate; `null` when none is created, and when nothing is on the disk yet.
     pub copied_bytes: Option<u64>,
-    /// The bytes that they will have, all of them together.
+    /// The bytes that they will have in total.
     pub to_copy_bytes: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "LayoutPlan")]
 pub struct PlanView {
-    /// For `apply`: what this plan begins would be the change of that number.
+    /// For `apply`: the number of the change that this plan would begin.
     pub number: u64,
     /// What moves, shard by shard.
     pub moves: Vec<MoveView>,
     /// What the moves would cost.
     pub cost: Cost,
-    /// What nodes bear now, and would then.
+    /// The load of the nodes now, and after the moves.
     // Release 0.1.0 does not say.
     #[serde(default)]
     #[schemars(!default)]
@@ -169,13 +168,13 @@ pub struct BurdenView {
     pub load_after: f64,
 }
 
-/// What moves cost.
+/// The cost of moves.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "LayoutCost")]
 pub struct Cost {
     /// Replicas that are copied.
     pub replicas: usize,
-    /// Shards whose lead moves, and the channels that log in again for it.
+    /// Shards whose leadership moves, and the channels that log in again because of it.
     pub leads: usize,
     pub channels: usize,
 }

@@ -71,9 +71,9 @@ pub fn routes() -> Vec<Route> {
 #[schemars(rename = "Node")]
 pub struct NodeView {
     pub id: u64,
-    /// Where its peers reach it.
+    /// The address at which its peers reach it.
     pub address: String,
-    /// `null` while the node does not answer, as are all that only it knows.
+    /// `null` while the node does not answer, like everything that only the node itself knows.
     pub version: Option<String>,
     /// The highest format that its release understands.
     pub understands: Option<Format>,
@@ -84,7 +84,7 @@ pub struct NodeView {
     #[serde(default = "serves_unsaid")]
     #[schemars(!default)]
     pub serves: bool,
-    /// Where it is in its life; a node that is `leaving` is removed as soon as nothing is placed on it.
+    /// Where it is in its life cycle; a node that is `leaving` is removed as soon as nothing is placed on it.
     pub member: NodeState,
     /// Whether it votes in the directory.
     pub votes: bool,
@@ -109,7 +109,7 @@ pub struct NodeView {
     pub owns: Option<Vec<ShardId>>,
     /// When it first joined.
     pub registered_at: Timestamp,
-    /// Why nothing was heard of it.
+    /// Why it did not answer.
     pub silence: Option<String>,
     /// How long syncs of its log took in the last minute, in milliseconds.
     pub fsync_p50_ms: Option<f64>,
@@ -137,11 +137,11 @@ fn serves_unsaid() -> bool {
 pub struct RemovalView {
     #[serde(flatten)]
     pub node: NodeView,
-    /// What stands once it has left.
+    /// The nodes that remain once it has left.
     pub left: LeftView,
 }
 
-/// The nodes without one that leaves.
+/// The nodes that remain when one leaves.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "NodesLeft")]
 pub struct LeftView {

@@ -84,7 +84,7 @@ pub struct SecretsView {
     pub data_keys: usize,
     /// How many of them are sealed under which master key.
     pub sealed_under: BTreeMap<String, usize>,
-    /// How many are still to be sealed anew.
+    /// How many are still to be sealed again.
     pub remaining: usize,
     /// The last exchange; `null` when there was none.
     pub exchange: Option<ExchangeView>,
@@ -100,12 +100,12 @@ pub struct SecretsView {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "MasterKeyExchange")]
 pub struct ExchangeView {
-    /// The key that goes.
+    /// The key that is replaced.
     pub from: String,
     pub began_at: Timestamp,
     /// When the last data key was sealed anew; `null` until then.
     pub ended_at: Option<Timestamp>,
-    /// Nothing is sealed under the key that goes.
+    /// Whether nothing is sealed under the former key any more.
     pub old_key_may_go: bool,
     /// Until then deliveries are signed with the former default secrets too, by nodes that still have the key that goes.
     pub signs_with_both_until: Timestamp,
@@ -151,7 +151,7 @@ impl DataKeysView {
 pub struct SessionKeyView {
     /// When it was rotated last; `null` when it never was.
     pub rotated_at: Option<Timestamp>,
-    /// Until when tokens of the key before are taken; `null` when there is none.
+    /// Until when tokens of the former key are accepted; `null` when there is none.
     pub former_until: Option<Timestamp>,
 }
 
@@ -177,7 +177,7 @@ pub struct NodeView {
     pub node_id: NodeId,
     /// The master keys that it was given, the one for the future first; `null` when it did not say.
     pub master_keys: Option<Vec<String>>,
-    /// Why nothing was heard of it.
+    /// Why it did not answer.
     pub error: Option<String>,
 }
 

@@ -93,7 +93,7 @@ pub struct StuckEndpoint {
     /// `null` when the account's data is removed.
     pub customer_name: Option<String>,
     pub url: String,
-    /// `disabled`: nobody is called. `failing`: attempts fail. `slow`: deliveries wait all the same.
+    /// `disabled`: no attempts are made. `failing`: attempts fail. `slow`: attempts succeed, but deliveries wait.
     #[schemars(extend("enum" = ["disabled", "failing", "slow"]))]
     pub state: Cow<'static, str>,
     /// Why the gateway itself switched it off.
@@ -110,7 +110,7 @@ pub struct StuckEndpoint {
     pub oldest: Option<Timestamp>,
     /// When it is attempted next.
     pub next_attempt_at: Option<Timestamp>,
-    /// What the last attempt at the oldest of them came to; `null` before the first one, and beyond the first fifty rows.
+    /// How the last attempt at the oldest of them failed; `null` before the first one, and beyond the first fifty rows.
     pub last_error: Option<String>,
     #[serde(skip)]
     pub first: Option<DeliveryId>,

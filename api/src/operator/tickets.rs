@@ -37,12 +37,12 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// A ticket, whose it is, and the request that it is about.
+/// A ticket, its account, and the request that it is about.
 #[derive(Serialize, JsonSchema)]
 pub struct OwnedTicket {
     #[serde(flatten)]
     ticket: TicketView,
-    /// Whose it is.
+    /// The account that it belongs to.
     customer: CustomerView,
     request_id: Option<String>,
 }

@@ -62,7 +62,7 @@ pub struct TraceView {
     pub status: MessageStatus,
     pub error: Option<MessageError>,
     pub client_ref: Option<String>,
-    /// The request that sent it; it stands in the log of the node that took it.
+    /// The id of the request that sent it; the log of the node that received the request has it.
     pub request_id: Option<String>,
     /// The value of `X-Gateway-Correlation-Id`.
     pub correlation_id: String,

@@ -76,7 +76,7 @@ pub struct ApiKeyView {
     pub name: String,
     /// The first 12 characters of the key, safe to show.
     pub prefix: String,
-    /// The channel that the key is bound to; null for all of the account.
+    /// The channel that the key is bound to; null for all channels of the account.
     pub channel_id: Option<ChannelId>,
     pub scopes: Vec<String>,
     #[schemars(extend("enum" = ["active", "expired", "revoked"]))]
@@ -87,9 +87,9 @@ pub struct ApiKeyView {
     pub last_used_at: Option<Timestamp>,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
-    /// How it came to be.
+    /// How it was created.
     pub created_by: KeyOrigin,
-    /// The key that made it.
+    /// The key that created it.
     pub created_by_key_id: Option<KeyId>,
 }
 
@@ -107,7 +107,7 @@ impl ApiKeyView {
     }
 }
 
-/// A key with its secret: shown once, in the answer that makes it.
+/// A key with its secret: shown once, in the response that creates it.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct IssuedKey {
     #[serde(flatten)]

@@ -26,11 +26,11 @@ pub fn routes() -> Vec<Route> {
 #[derive(Serialize, JsonSchema)]
 struct EventType {
     name: EventName,
-    /// What has happened when it is told of.
+    /// What has happened when it is sent.
     description: &'static str,
     /// JSON Schema of the whole event, the body of a webhook.
     schema: serde_json::Map<String, Value>,
-    /// Such a body.
+    /// An example of a body.
     example: serde_json::Map<String, Value>,
 }
 

@@ -62,7 +62,7 @@ async fn healthz(ctx: &mut RequestContext) -> Outcome {
 struct Readiness {
     #[schemars(extend("enum" = ["ready", "not_ready"]))]
     status: &'static str,
-    /// Each part, and how it is.
+    /// Each part, and its condition.
     checks: BTreeMap<&'static str, Cow<'static, str>>,
 }
 

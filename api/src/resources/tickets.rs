@@ -70,7 +70,7 @@ impl From<&TicketRecord> for TicketView {
     }
 }
 
-/// A ticket, in the way in which its reader sees it, with what was written.
+/// A ticket as its reader sees it, with its messages.
 #[derive(Serialize, JsonSchema)]
 pub struct Conversation<T> {
     #[serde(flatten)]

@@ -74,7 +74,7 @@ pub fn routes() -> Vec<Route> {
 struct WebhookEndpoint {
     id: EndpointId,
     customer_id: CustomerId,
-    /// The channel whose events it hears; null for all of the account.
+    /// The channel whose events it receives; null for those of all channels of the account.
     channel_id: Option<ChannelId>,
     url: String,
     events: EventFilter,
@@ -107,7 +107,7 @@ impl WebhookEndpoint {
     }
 }
 
-/// The create answer alone echoes the secret that was given.
+/// Only the response to a creation contains the secret that was given.
 #[derive(Serialize, JsonSchema)]
 struct CreatedWebhookEndpoint {
     #[serde(flatten)]

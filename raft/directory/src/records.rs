@@ -64,7 +64,7 @@ pub struct SealedKey {
     pub sealed: Vec<u8>,
 }
 
-/// Where a node is in its life.
+/// Where a node is in its life cycle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeState {
@@ -163,7 +163,7 @@ pub struct CustomerRecord {
     pub deleted_at: Option<Timestamp>,
 }
 
-/// How an API key came to be: with the account, by another key, by a member, or with its channel.
+/// How an API key was created: with the account, by another key, by a member, or with its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyOrigin {
@@ -313,7 +313,7 @@ impl AuditActor {
     }
 }
 
-/// What was acted upon; the label outlives it.
+/// What was acted upon; the label remains when it is deleted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditTarget {
     #[serde(rename = "type")]

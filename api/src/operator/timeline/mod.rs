@@ -59,11 +59,11 @@ struct TimelineEntry {
     kind: &'static str,
     /// As in the audit log.
     action: String,
-    /// In words.
+    /// A summary in words.
     summary: String,
     /// The node that it is about; `null` when it is about another thing.
     node_id: Option<u64>,
-    /// Who did it; of type `system` what the cluster itself has seen, with the number of the node that saw it.
+    /// Who did it; type `system` marks what the cluster itself observed, with the number of the node that did.
     actor: AuditActor,
     /// What it was done to.
     target: Option<AuditTarget>,

@@ -83,20 +83,20 @@ impl From<&UserRecord> for Member {
 struct InvitedMember {
     #[serde(flatten)]
     member: Member,
-    /// How whoever is invited gets to choose a password.
+    /// How an invited person chooses a password.
     invitation: Invitation,
 }
 
-/// How whoever is invited gets to choose a password.
+/// How an invited person chooses a password.
 #[derive(Serialize, JsonSchema)]
 struct Invitation {
-    /// Whether a message goes to the address. Token and page are null then: they are for who reads its mail.
+    /// Whether an e-mail is sent to the address. Token and page are null then: only that e-mail has them.
     mailed: bool,
     /// For `PUT /v1/auth/password/reset`.
     token: Option<String>,
     /// The page on which a password is chosen, where the deployment has one.
     url: Option<String>,
-    /// When it ends.
+    /// When it expires.
     expires_at: Timestamp,
 }
 

@@ -66,7 +66,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// What an upload is answered with.
+/// The response to an upload.
 #[derive(Serialize, JsonSchema)]
 struct MediaUpload {
     id: MediaId,
