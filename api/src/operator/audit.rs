@@ -16,7 +16,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/audit-log", list)
             .doc("list_whole_audit_log", "List who did what over all customers, the newest first")
-            .about("Failed attempts with keys that nobody has belong to no customer.")
+            .about("Failed attempts with unknown keys belong to no customer.")
             .query(asked)
             .page::<OwnedEntry>(),
     ]

@@ -39,19 +39,21 @@ const PASSPHRASE_PATTERN: &str = "^[!-~]([ -~]*[!-~])?$";
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(POST, "/v1/admin/channels/{id}/export", export)
-            .doc("export_channel", "Get the session of a channel that is stopped, sealed under a passphrase")
+            .doc("export_channel", "Get the session of a stopped channel, encrypted under a passphrase")
             .about(
-                "For another cluster, which logs in with it without a new QR. Whoever has the bundle and the passphrase can do \
-                 so. Disable the channel before, and leave it so: a session that two clusters use ends on both.",
+                "For another cluster, which logs in with it without a new QR code. Whoever has the bundle and the \
+                 passphrase can log in. Disable the channel before, and leave it disabled: a session that two clusters \
+                 use ends on both.",
             )
             .body(parse_passphrase, json!({ "passphrase": "correct horse battery staple" }))
             .content(BYTES)
             .errors(&[E::InvalidLifecycleTransition, E::ConcurrentModification]),
         Route::operator(POST, "/v1/admin/channels/{id}/import", import)
-            .doc("import_channel", "Give a channel that holds no session that of a bundle")
+            .doc("import_channel", "Load the session of a bundle into a channel that has none")
             .about(
-                "It is `stopped_by_user` then, with the reason `restored`, and `connect` logs in without a QR: when the channel \
-                 that was exported cannot any more. What fails on the way leaves a channel without a session: import again.",
+                "The channel is then `stopped_by_user`, with the reason `restored`, and `connect` logs in without a QR \
+                 code: call it once the exported channel can no longer log in. An import that fails leaves the channel \
+                 without a session: import again.",
             )
             .header(
                 "X-Passphrase",

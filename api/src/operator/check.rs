@@ -42,7 +42,7 @@ const ENOUGH_NODES: usize = 3;
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/check", show)
-            .doc("check_cluster", "See what is wrong, and whether a node can be lost now")
+            .doc("check_cluster", "Check what is wrong, and whether a node can be lost now")
             .ok::<CheckView>(),
     ]
 }

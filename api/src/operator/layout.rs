@@ -38,17 +38,17 @@ pub fn routes() -> Vec<Route> {
             .ok::<LayoutView>(),
         Route::operator(POST, "/v1/admin/layout/plan", plan_moves)
             .looks()
-            .doc("plan_layout", "See which moves the present nodes want, and what they cost")
-            .about("Leads are dealt by what the shards have to do.")
+            .doc("plan_layout", "Get the moves that would balance the shards over the present nodes, and their cost")
+            .about("Leadership is balanced by the load of the shards.")
             .ok::<PlanView>(),
         Route::operator(POST, "/v1/admin/layout/apply", apply)
-            .doc("apply_layout", "Begin the moves that the present nodes want")
+            .doc("apply_layout", "Begin the moves that balance the shards over the present nodes")
             .about("With `number`, that of a plan, only if no other change of the layout has begun since.")
             .optional_body(parse_apply, json!({ "at_once": 2 }))
             .accepted::<ChangeView>()
             .errors(&[E::ConcurrentModification, E::NoOp]),
         Route::operator(POST, "/v1/admin/layout/cancel", cancel)
-            .doc("cancel_layout", "Drop the moves that have not begun; those that run come to their end")
+            .doc("cancel_layout", "Cancel the moves that have not begun; those that run are completed")
             .accepted::<ChangeView>()
             .errors(&[E::NoOp]),
         Route::operator(POST, "/v1/admin/shards/{shard}/move", move_shard)

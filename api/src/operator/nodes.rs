@@ -32,23 +32,23 @@ pub fn routes() -> Vec<Route> {
             .doc("list_nodes", "List the members of the cluster")
             .list::<NodeView>(),
         Route::operator(PATCH, "/v1/admin/nodes/{id}", weigh)
-            .doc("weigh_node", "Give a node another share of the shards")
+            .doc("weigh_node", "Change a node's share of the shards")
             .about("Nothing moves until the next layout is applied.")
             .body(parse_weight, json!({ "weight": 2 }))
             .ok::<NodeView>(),
         Route::operator(DELETE, "/v1/admin/nodes/{id}", remove)
             .doc("remove_node", "Remove a node for good")
             .about(
-                "What it holds goes elsewhere first. There is no way back: its id is never given to another. Refused \
-                 where a group would lose its quorum, where no other node leads, and, without `force`, where any one \
-                 node can be lost now and none could then.",
+                "Its replicas move to other nodes first. There is no way back: its id is never used again. Refused if \
+                 a group would lose its quorum, if no other node can lead, and, without `force`, if any one node can \
+                 be lost now and none could be lost afterwards.",
             )
             .query(forced)
             .accepted::<RemovalView>()
             .errors(&[E::BadRequest]),
         Route::operator(GET, "/v1/admin/nodes/{id}/removal", preview_removal)
-            .doc("preview_removal", "See what the removal of a node would leave")
-            .about("Changes nothing, and is refused where the removal would be.")
+            .doc("preview_removal", "Get what would remain after the removal of a node")
+            .about("Changes nothing, and is refused if the removal would be refused.")
             .query(forced)
             .ok::<RemovalView>()
             .errors(&[E::BadRequest]),

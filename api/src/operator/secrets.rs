@@ -34,39 +34,40 @@ pub fn routes() -> Vec<Route> {
     let rotation = |route: Route| route.accepted::<SecretsView>().errors(&[ErrorCode::BadRequest]);
     vec![
         Route::operator(GET, "/v1/admin/secrets", show)
-            .doc("get_secrets", "See under which master key what is sealed, and whether the one before may go")
+            .doc("get_secrets", "Get what is encrypted under which master key, and whether the former one may go")
             .about("Keys are named by a part of their hash.")
             .ok::<SecretsView>(),
         Route::operator(POST, "/v1/admin/keys/rotate", rotate)
-            .doc("rotate_keys", "Seal everything under the master key that the nodes were given last")
+            .doc("rotate_keys", "Encrypt everything again under the newest master key")
             .about(
-                "Every node must have been restarted with both keys before. The cluster goes on by itself, whatever \
-                 node ends meanwhile; `GET /v1/admin/secrets` shows how far it is. Keys of media links change by \
+                "Every node must have been restarted with both keys before. Once begun, it completes by itself, \
+                 whichever node stops; `GET /v1/admin/secrets` shows the progress. Keys of media links change by \
                  themselves.",
             )
             .also(rotation)
             .errors(&[ErrorCode::NoOp]),
         Route::operator(POST, "/v1/admin/secrets/data-keys/rotate", rotate_data_keys)
-            .doc("rotate_data_keys", "Give every customer another data key")
+            .doc("rotate_data_keys", "Replace the data key of every customer")
             .about(
-                "The cluster goes on by itself, whatever node ends meanwhile: it seals anew what the former keys have \
-                 sealed, and drops them a day after nothing of theirs is left (`secrets.keep_former_data_keys`).",
+                "Once begun, it completes by itself, whichever node stops: the cluster re-encrypts everything that was \
+                 encrypted with the former keys, and drops them a day after nothing uses them any more \
+                 (`secrets.keep_former_data_keys`).",
             )
             .also(rotation),
         Route::operator(POST, "/v1/admin/secrets/session-key/rotate", rotate_session_key)
-            .doc("rotate_session_key", "Sign session tokens by another key from now on")
+            .doc("rotate_session_key", "Sign session tokens with a new key from now on")
             .about(
-                "Tokens of the key before are good until they expire, 15 minutes at most; the key is forgotten 20 minutes \
-                 later, and until then another rotation is refused. Sessions themselves go on.",
+                "Tokens of the former key stay valid until they expire, within 15 minutes; the key is dropped after 20 \
+                 minutes, and until then another rotation is refused. The sessions themselves continue.",
             )
             .also(rotation),
         Route::operator(POST, "/v1/admin/secrets/authority/rotate", rotate_authority)
-            .doc("rotate_authority", "Exchange the authority by which nodes know each other")
+            .doc("rotate_authority", "Replace the certificate authority between the nodes")
             .about(
-                "Every node must answer. The cluster goes on by itself, whatever node ends meanwhile: all come to trust the \
-                 new one, make themselves certificates of it, and then trust the former no more. \
-                 `GET /v1/admin/secrets` shows how far it is, and which nodes it waits for. Join tokens that were issued \
-                 before let nobody in any more.",
+                "Every node must answer. Once begun, it completes by itself, whichever node stops: all nodes first \
+                 trust the new authority, then create certificates of it, and then stop trusting the former one. `GET \
+                 /v1/admin/secrets` shows the progress, and which nodes it waits for. Join tokens that were issued \
+                 before stop working.",
             )
             .also(rotation),
     ]

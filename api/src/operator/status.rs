@@ -21,7 +21,7 @@ use crate::route::{GET, Route};
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/status", show)
-            .doc("get_cluster_status", "See how the cluster does")
+            .doc("get_cluster_status", "Get the state of the cluster")
             .ok::<StatusView>(),
     ]
 }

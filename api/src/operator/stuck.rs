@@ -37,13 +37,16 @@ const MOST_ERRORS: usize = 50;
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/webhooks/stuck", list)
-            .doc("list_stuck_webhooks", "List the webhook endpoints whose deliveries do not get through")
-            .about("The one that has waited longest comes first; of all customers.")
+            .doc("list_stuck_webhooks", "List the webhook endpoints whose deliveries are stuck")
+            .about("Of all customers; the endpoint that has waited longest comes first.")
             .query(asked)
             .list_or_page::<StuckEndpoint>(),
         Route::operator(POST, "/v1/admin/webhook-endpoints/{id}/enable", enable)
             .doc("enable_any_webhook_endpoint", "Switch on a webhook endpoint that the gateway has switched off")
-            .about("What its customer has switched off stays so. The reason goes into the customer's audit log.")
+            .about(
+                "An endpoint that its customer switched off stays off. The reason is written to the customer's audit \
+                 log.",
+            )
             .body(parse_reason, json!({ "reason": "its owner has mended it" }))
             .no_content()
             .errors(&[E::NoOp]),

@@ -41,8 +41,8 @@ pub fn routes() -> Vec<Route> {
         Route::account(POST, "/v1/api-keys", create)
             .doc("create_api_key", "Issue an API key")
             .about(
-                "The secret is shown in this answer alone. The key has no scope, channel or life beyond that of the \
-                 key that makes it: without `expires_at` it ends when that one does.",
+                "The secret is shown only in this response. The key cannot have a scope, a channel or a lifetime \
+                 beyond those of the key that creates it: without `expires_at` it expires when that one does.",
             )
             .body(
                 |body| CreateKey::parse(body, Timestamp(0)),
@@ -61,7 +61,7 @@ pub fn routes() -> Vec<Route> {
             .ok::<ApiKeyView>(),
         Route::account(DELETE, "/v1/api-keys/{id}", revoke)
             .doc("revoke_api_key", "Revoke an API key")
-            .about("Once this is answered, no node accepts the key.")
+            .about("Once this call has returned, no node accepts the key.")
             .no_content()
             .errors(&[E::NoOp]),
     ]

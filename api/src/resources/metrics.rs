@@ -21,10 +21,10 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::account(GET, "/v1/metrics", show)
             .multi_channel()
-            .doc("get_metrics", "Get how the channels of the account do")
+            .doc("get_metrics", "Get metrics of the account's channels")
             .about(
-                "Counts are of the window, which begins with a whole hour: see `since`. `channels`, `queued` and `retrying` \
-                 are as of now. A latency is null while nothing was measured.",
+                "Counts are for the window, which begins at a full hour: see `since`. `channels`, `queued` and \
+                 `retrying` are current. A latency is null while nothing was measured.",
             )
             .query(asked)
             .ok::<Metrics>()

@@ -24,8 +24,8 @@ pub fn routes() -> Vec<Route> {
         Route::channel(PATCH, "/v1/channels/{id}/profile", patch)
             .doc("update_profile", "Change the channel's profile")
             .about(
-                "Name, about and picture are changed in this order. Where a later one fails the earlier ones stay, \
-                 and `details.applied` of the error names them.",
+                "Name, about and picture are changed in this order. If one fails, the earlier ones stay changed, and \
+                 `details.applied` of the error lists them.",
             )
             .body(parse_patch, json!({ "name": "Sales", "about": "We answer within an hour" }))
             .ok::<ChannelProfile>()

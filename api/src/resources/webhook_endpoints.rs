@@ -37,7 +37,7 @@ pub fn routes() -> Vec<Route> {
             .list::<WebhookEndpoint>(),
         Route::account(POST, "/v1/webhook-endpoints", create)
             .doc("create_webhook_endpoint", "Create a webhook endpoint")
-            .about("Without `channel_id` it gets the events of all channels. `events` are names, or `*` alone.")
+            .about("Without `channel_id` it gets the events of all channels. `events` are names, or only `*`.")
             .body_here(
                 |body, here| CreateEndpoint::parse(body, here.target_policy),
                 json!({ "url": "https://example.com/hook", "events": ["message.received", "message.status"] }),
@@ -49,7 +49,7 @@ pub fn routes() -> Vec<Route> {
             .ok::<WebhookEndpoint>(),
         Route::account(PATCH, "/v1/webhook-endpoints/{id}", patch)
             .doc("update_webhook_endpoint", "Change a webhook endpoint")
-            .about("`signing_secret` null goes back to the account's default secret.")
+            .about("`signing_secret: null` returns to the account's default secret.")
             .body_here(
                 |body, here| ChangeEndpoint::parse(body, here.target_policy),
                 json!({ "events": ["*"], "enabled": true }),
@@ -61,8 +61,8 @@ pub fn routes() -> Vec<Route> {
         Route::account(GET, "/v1/webhook-endpoints/{id}/signing-secret", signing_secret)
             .doc("get_signing_secret", "Get the secret that signs an endpoint's deliveries")
             .about(
-                "Each reading of it is on record. The account's default secret is not for keys that are bound to a \
-                 channel, nor for members who are neither `admin` nor `owner`.",
+                "Each call is recorded in the audit log. Keys that are bound to a channel, and members who are neither \
+                 `admin` nor `owner`, cannot get the account's default secret.",
             )
             .ok::<SigningSecret>()
             .errors(&[E::ChannelScopedKey]),
