@@ -54,10 +54,10 @@ pub async fn run(directory: Arc<Directory>, secrets: Arc<Secrets>, stop: Cancell
             Ok(None) => {}
             Ok(Some(command)) => {
                 if let Err(error) = take(&directory, command).await {
-                    tracing::warn!(%error, "data keys could not be sealed anew yet");
+                    tracing::warn!(%error, "data keys could not be encrypted again yet");
                 }
             }
-            Err(error) => tracing::error!(%error, "data keys cannot be sealed anew"),
+            Err(error) => tracing::error!(%error, "data keys cannot be encrypted again"),
         }
     }
 }

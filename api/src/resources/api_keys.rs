@@ -316,7 +316,7 @@ pub async fn delete_with_keys(
     if (many || directory.read(|state| state.is_ending(ended)))
         && let Err(error) = directory.finish_deletion(ended, Instant::now() + REST_PATIENCE).await
     {
-        tracing::info!(?ended, %error, "the directory's leader brings the deletion to its end");
+        tracing::info!(?ended, %error, "the directory's leader completes the deletion");
     }
     Ok(())
 }

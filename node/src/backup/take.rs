@@ -108,7 +108,7 @@ impl Backup {
                     return Err(error.context(format!("taking {}", name_of(group))));
                 }
                 Err(error) => {
-                    tracing::warn!(group, %error, "a state was not read to its end; trying again");
+                    tracing::warn!(group, %error, "the state of a group was not read completely; trying again");
                     tokio::time::sleep(PAUSE).await;
                 }
             }
