@@ -82,7 +82,7 @@ impl fmt::Display for Format {
 pub enum Foreign {
     #[error("is of format {0}, and this release understands formats up to {latest}", latest = Format::LATEST)]
     Newer(u8),
-    #[error("is damaged, or of a release that this one does not know: {0}")]
+    #[error("is damaged, or from a release that this one does not know: {0}")]
     Unreadable(String),
 }
 

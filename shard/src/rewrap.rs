@@ -31,7 +31,7 @@ const STEP_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
 pub enum StepError {
-    #[error("a data key cannot be sealed anew: {0}")]
+    #[error("a data key cannot be encrypted again: {0}")]
     Seal(#[from] SealError),
     #[error(transparent)]
     Update(#[from] UpdateError),

@@ -80,8 +80,7 @@ fn passphrase(value: &Value) -> Result<String, Violation> {
     let wants = || json!({ "pattern": PASSPHRASE_PATTERN });
     let text = rule::described(wants, rule::text(SHORTEST_PASSPHRASE..=LONGEST_PASSPHRASE))(value)?;
     let is_plain = text.trim() == text && text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
-    let wrong =
-        || Violation::new(IssueCode::Format, "must be visible ASCII characters, with spaces between them alone");
+    let wrong = || Violation::new(IssueCode::Format, "must be visible ASCII characters, with spaces only between them");
     is_plain.then_some(text).ok_or_else(wrong)
 }
 
@@ -139,7 +138,7 @@ async fn import(call: &mut OperatorCall) -> Outcome {
     if content.driver != driver {
         let theirs = content.driver;
         return Err(CallError::bad_request(format!(
-            "the bundle is of the network driver {theirs}, and this cluster's is {driver}"
+            "the bundle is from the network driver {theirs}, but this cluster has {driver}"
         )));
     }
     let version = ask(call, &channel, Import::Begin { identity: content.identity }).await?;
@@ -168,7 +167,7 @@ fn has_format(call: &OperatorCall) -> Result<(), CallError> {
     if call.directory().format() >= Format::THIRD {
         return Ok(());
     }
-    Err(CallError::bad_request("this needs format 3 of the cluster: raise it first, with `gateway format raise`"))
+    Err(CallError::bad_request("this needs format 3 of the cluster: run `gateway format raise` first"))
 }
 
 fn refused(error: BundleError) -> CallError {

@@ -333,7 +333,7 @@ async fn apply(call: &mut OperatorCall) -> Outcome {
         return Err(CallError::concurrent_modification("layout"));
     }
     if layout.moves.is_empty() {
-        return Err(CallError::no_op("every shard lies where the present nodes want it"));
+        return Err(CallError::no_op("the shards are balanced over the present nodes already"));
     }
     begin(call, layout, "layout.applied").await?;
     change(call)
@@ -392,14 +392,15 @@ async fn move_to(call: &OperatorCall, shard: ShardId, node: Option<NodeId>) -> O
             .ok_or_else(|| CallError::bad_request("no other replica of the shard can lead it: name a node"))?;
         let target = state.nodes.get(&to).ok_or_else(|| CallError::not_found("node", &to.to_string()))?;
         if !target.state.leads() {
-            return Err(CallError::bad_request(format!("node {to} takes no leads now: undrain it, or name another")));
+            return Err(CallError::bad_request(format!("node {to} cannot lead now: undrain it, or name another")));
         }
         if !heard.contains(&to) {
             return Err(CallError::bad_request(format!("node {to} does not answer: start it, or name another")));
         }
         let each = plan::to_node(place, to, &driver::holders(state)).ok_or_else(|| {
             CallError::no_op(format!(
-                "node {to} is to lead shard {shard} already; it does as soon as it can: see gateway shards"
+                "node {to} is already the intended leader of shard {shard}, and leads it as soon as it can: see \
+                 gateway shards"
             ))
         })?;
         Ok((driver::begin(state, vec![each], 1, false, call.now), place.leader, to))

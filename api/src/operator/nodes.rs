@@ -246,9 +246,9 @@ async fn drain(call: &mut OperatorCall) -> Outcome {
     });
     let problem = match drained {
         _ if !led => None,
-        _ if is_last => Some("no other node leads any more: undrain one first".to_owned()),
+        _ if is_last => Some("no other node can lead any more: undrain one first".to_owned()),
         Some(other) if !force => {
-            Some(format!("node {other} was drained at the same time: one after the other, or drain with force"))
+            Some(format!("node {other} was drained at the same time: drain one after the other, or drain with force"))
         }
         _ => None,
     };

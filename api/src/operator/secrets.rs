@@ -316,12 +316,13 @@ async fn rotate(call: &mut OperatorCall) -> Outcome {
     let remaining = call.directory().read(DirectoryState::sealed_under_others);
     if remaining > 0 {
         return Err(CallError::bad_request(format!(
-            "an exchange is under way: {remaining} data keys are still to be sealed anew, which the cluster does by itself"
+            "an exchange is under way: {remaining} data keys are still to be encrypted again, which the cluster does \
+             by itself"
         )));
     }
     if from == to {
         return Err(CallError::no_op(
-            "everything is sealed under the master key that this node was given; ask one that was given another",
+            "everything is already encrypted under this node's master key; ask a node that has another one",
         ));
     }
     let all_have = |keys: &[MasterKeyId]| keys.contains(&from) && keys.first() == Some(&to);
@@ -332,15 +333,15 @@ async fn rotate(call: &mut OperatorCall) -> Outcome {
             Ok(keys) if all_have(&keys) => {}
             Ok(_) => {
                 return Err(CallError::bad_request(format!(
-                    "node {node} was not given the master key {to} with {from} before it: set \
-                     secrets.master_key_file and secrets.previous_master_key_file there and restart it"
+                    "node {node} does not have the master key {to} with {from} as the former one: set \
+                     secrets.master_key_file and secrets.previous_master_key_file there, and restart it"
                 )));
             }
             // A node that joins says which keys it lacks when it starts.
             Err(_) if call.directory().read(joins) => {}
             Err(error) => {
                 return Err(CallError::bad_request(format!(
-                    "nobody knows which keys node {node} has: {error}; start it, or remove it"
+                    "it is not known which keys node {node} has: {error}; start it, or remove it"
                 )));
             }
         }

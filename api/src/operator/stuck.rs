@@ -64,10 +64,10 @@ async fn enable(call: &mut OperatorCall) -> Outcome {
     let known = call.known("id", |state, id: EndpointId| state.endpoints.get(&id).cloned());
     let endpoint = known.ok_or_else(CallError::webhook_endpoint_not_found)?;
     if endpoint.enabled {
-        return Err(CallError::no_op("the endpoint is switched on"));
+        return Err(CallError::no_op("the endpoint is switched on already"));
     }
     if endpoint.disabled_reason.is_none() {
-        return Err(CallError::bad_request("the customer has switched it off, and alone switches it on"));
+        return Err(CallError::bad_request("the customer has switched it off, and only the customer can switch it on"));
     }
     let target = Target::new("webhook_endpoint", endpoint.id, endpoint.url.as_str());
     let mut entry = call.audited(endpoint.customer_id, "webhook.enabled", target);

@@ -82,7 +82,7 @@ impl Channel {
         }
         let (mut row, proxy) = self.applied(change.to)?;
         if row.settings == before.settings && !proxy {
-            return Err(CallError::no_op("the settings are so already").into());
+            return Err(CallError::no_op("the settings have these values already").into());
         }
         // Two changes within a millisecond have two versions.
         row.settings.updated_at = Timestamp::now().max(Timestamp(before.version().0 + 1));

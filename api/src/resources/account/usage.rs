@@ -115,7 +115,7 @@ pub async fn show(call: &mut AccountCall) -> Outcome {
     let used = call.cluster().usage(call.customer_id(), days, by_channel, MOST_ROWS, &call.context()).await?;
     let Some(used) = used else {
         let violation =
-            Violation::new(IssueCode::TooBig, format!("these are more than {MOST_ROWS} rows: ask for fewer days"));
+            Violation::new(IssueCode::TooBig, format!("the result has more than {MOST_ROWS} rows: ask for fewer days"));
         return Err(violation.at(&["from"]));
     };
     let rows = if by_channel { used } else { every_day(from, to, used) };
