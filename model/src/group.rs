@@ -189,7 +189,7 @@ impl ParticipantStatus {
     fn message(self) -> Option<&'static str> {
         Some(match self {
             Self::Ok => return None,
-            Self::NotFound => "not registered, or not waiting to be let in",
+            Self::NotFound => "not registered, or has not asked to join",
             Self::NotAuthorized => "the creator's rank is nobody's to take",
             Self::AlreadyMember => "a member already",
             Self::NotMember => "not a member",

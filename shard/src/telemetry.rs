@@ -50,7 +50,8 @@ pub fn describe() {
             "Items of the network that were acknowledged and left out, as they named or held more than is ever kept.";
         "gateway_webhook_attempts_total" = "Attempts at webhook deliveries, by outcome.";
         "gateway_refused_for_room_total" =
-            "What was refused, or held back, because there is no room on the disks: media, bodies, sends, inbound items, keys and what else customers make.";
+            "What was refused or delayed because there is no space on the disks: media, bodies, sends, inbound items, \
+             keys and other records of customers.";
         "gateway_lease_lost_total" = "Leaderships of shards that were lost without a transfer.";
         "gateway_media_repaired_total" = "Media that this node lacked or had damaged, and fetched from another.";
         "gateway_media_removed_total" = "Media removed because nothing refers to them any more.";

@@ -89,7 +89,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("file", "The bytes of the file."),
     ("filename", "The name of the file."),
     ("font", "Which of the network's fonts, by number."),
-    ("force", "Drain it although another node that should be there is away."),
+    ("force", "Drain it even if another node does not answer or is drained."),
     ("from", "Who wrote it: the phone address when it is known, otherwise the linked-device address."),
     ("reject_call.from", "Who calls, from `call.offered`."),
     ("CartUpdatedData.from", "Whose cart it is."),

@@ -57,7 +57,7 @@ pub fn routes() -> Vec<Route> {
             )
             .header(
                 "X-Passphrase",
-                "What the bundle was sealed with.",
+                "The passphrase that encrypts the bundle.",
                 json!({
                     "type": "string",
                     "minLength": SHORTEST_PASSPHRASE,

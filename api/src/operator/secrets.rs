@@ -289,7 +289,7 @@ async fn rotate_data_keys(call: &mut OperatorCall) -> Outcome {
 async fn rotate_session_key(call: &mut OperatorCall) -> Outcome {
     let cluster = call.directory().read(|state| state.cluster.clone()).ok_or_else(CallError::no_leader)?;
     let sealed = call.cluster().secrets().new_session_key(&cluster);
-    let sealed = sealed.map_err(|error| failure::internal("a key of session tokens cannot be sealed", &error))?;
+    let sealed = sealed.map_err(|error| failure::internal("a key of session tokens cannot be encrypted", &error))?;
     let target = Target::new("session_key", "", "key of session tokens");
     let entry = call.audited_of_cluster("secrets.session_key_rotated", target);
     call.update(Command::Secrets(SecretsCommand::RotateSessionKey { sealed }), vec![entry]).await?;
@@ -350,7 +350,7 @@ async fn rotate(call: &mut OperatorCall) -> Outcome {
         .cluster()
         .secrets()
         .rewrap_for_all(&cluster.deployment_key, to)
-        .map_err(|error| failure::internal("the deployment's key cannot be sealed anew", &error))?;
+        .map_err(|error| failure::internal("the deployment's key cannot be encrypted again", &error))?;
     let mut entry = call.audited_of_cluster("secrets.rewrap_begun", Target::new("master_key", to, "master key"));
     entry.details = BTreeMap::from([("from".to_owned(), from.to_string())]);
     call.update(Command::Secrets(SecretsCommand::Begin { from, deployment_key }), vec![entry]).await?;

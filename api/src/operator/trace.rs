@@ -164,7 +164,9 @@ fn steps_of(row: &StoredMessage) -> Vec<TraceStep> {
         Direction::Outbound => {
             step(row.created_at, "accepted", format!("stored to be sent, from {}", word(&row.source)))
         }
-        Direction::Inbound => step(row.created_at, "received", "stored, before the network was told so".to_owned()),
+        Direction::Inbound => {
+            step(row.created_at, "received", "stored, before it was acknowledged to the network".to_owned())
+        }
     };
     let reason = row.error.as_ref().map(|error| format!(": {} ({})", error.message, error.code)).unwrap_or_default();
     let last = step(row.status_at, "status", format!("{}{reason}", row.status.as_str()));

@@ -102,6 +102,6 @@ fn sealed(call: &ChannelCall, proxy: Proxy) -> Result<SealedProxy, CallError> {
     }
     let (customer, purpose) = (&call.caller.customer, proxy_purpose(call.channel.id));
     let sealed = call.cluster().secrets().seal(customer, &purpose, proxy.url.as_bytes());
-    let sealed = sealed.map_err(|error| failure::internal("a proxy cannot be sealed", &error))?;
+    let sealed = sealed.map_err(|error| failure::internal("a proxy cannot be encrypted", &error))?;
     Ok(SealedProxy { shown: proxy.shown, sealed: Some(Bytes::from(sealed)) })
 }

@@ -241,7 +241,7 @@ pub fn find(call: &AccountCall) -> Result<Arc<EndpointRecord>, CallError> {
 fn seal(call: &AccountCall, endpoint: EndpointId, secret: &str) -> Result<Vec<u8>, CallError> {
     let purpose = secret_purpose(endpoint);
     let sealed = call.cluster().secrets().seal(&call.caller.customer, &purpose, secret.as_bytes());
-    sealed.map_err(|error| failure::internal("a signing secret cannot be sealed", &error))
+    sealed.map_err(|error| failure::internal("a signing secret cannot be encrypted", &error))
 }
 
 /// The values may be credentials, and so are sealed like secrets.
@@ -251,7 +251,7 @@ fn seal_headers(call: &AccountCall, endpoint: EndpointId, headers: &StaticHeader
     }
     let text = serde_json::to_vec(headers).map_err(|error| failure::internal("headers cannot be written", &error))?;
     let sealed = call.cluster().secrets().seal(&call.caller.customer, &headers_purpose(endpoint), &text);
-    let sealed = sealed.map_err(|error| failure::internal("headers cannot be sealed", &error))?;
+    let sealed = sealed.map_err(|error| failure::internal("headers cannot be encrypted", &error))?;
     Ok(SealedHeaders { names: headers.iter().map(|(name, _)| name.clone()).collect(), sealed: Some(sealed) })
 }
 

@@ -87,12 +87,12 @@ impl NodeState {
     /// What a node in this state does and what may be done about it, for whoever asked for what it cannot do.
     pub fn in_words(self) -> &'static str {
         match self {
-            Self::Joining => "was let in and was never started: start it, or remove it",
+            Self::Joining => "was admitted and never started: start it, or remove it",
             Self::Active => "is in service",
             Self::Draining => "is drained",
             Self::Leaving => {
-                "is being removed, and there is no way back: once it is gone, let its machine in again under a new id \
-                 (gateway token, gateway join)"
+                "is being removed, and there is no way back: once it is removed, let its machine join again under a \
+                 new id (gateway token, gateway join)"
             }
         }
     }

@@ -137,7 +137,7 @@ impl Channel {
         };
         let as_shown = row.settings.proxy_url.as_ref() == Some(&shown);
         let Some(sealed) = sealed else {
-            let why = "write the proxy's password; *** only stands for it in answers";
+            let why = "write the proxy's password; *** only replaces it in responses";
             return if as_shown { Ok(false) } else { Err(Violation::new(IssueCode::Format, why).at(&["proxy_url"])) };
         };
         // Sealing the same twice gives different bytes.

@@ -92,15 +92,15 @@ fn summary(entry: &AuditEntry) -> String {
     let label = entry.target.as_ref().map_or("the cluster", |target| target.label.as_str());
     let again = match said("changes") {
         "" => String::new(),
-        changes => format!("; it came and went, {changes} changes since it was last told of"),
+        changes => format!("; {changes} changes since the last entry about it"),
     };
     match entry.action.as_str() {
         NODE_STARTED => match said("was") {
             "" => format!("{label} started, release {}{again}", said("release")),
             was => format!("{label} started with release {}, after {was}{again}", said("release")),
         },
-        NODE_LOST => format!("{label} was not heard any more{again}"),
-        NODE_BACK => format!("{label} is heard again, after {}{again}", seconds(said("away_ms"))),
+        NODE_LOST => format!("{label} stopped answering{again}"),
+        NODE_BACK => format!("{label} answers again, after {}{again}", seconds(said("away_ms"))),
         TAKEN_OVER => {
             let (shards, node, away) = (said("shards"), said("node"), seconds(said("away_ms")));
             let several = if shards.contains(',') { "shards" } else { "shard" };
