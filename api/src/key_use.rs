@@ -49,7 +49,7 @@ impl KeyUse {
             }
             let command = Command::KeysUsed(batch.clone());
             if let Err(error) = cluster.directory().update(command, Vec::new(), Instant::now() + patience).await {
-                tracing::warn!(%error, "times of keys' last use could not be written yet");
+                tracing::warn!(%error, "the times when keys were last used could not be written yet");
                 return;
             }
             let mut waiting = self.waiting.lock();

@@ -97,7 +97,7 @@ async fn look(app: &App, client: &Client) -> bool {
     for forward in waiting {
         let place = (forward.ticket.id, forward.message.id);
         if Timestamp::now().since(forward.message.created_at) > GIVEN_UP_AFTER {
-            tracing::error!(ticket = %place.0, message = %place.1, "the support was not reached for three days");
+            tracing::error!(ticket = %place.0, message = %place.1, "the support could not be reached for three days");
             done.push(place);
             continue;
         }
@@ -117,7 +117,7 @@ async fn look(app: &App, client: &Client) -> bool {
         let command = Command::Tickets(TicketCommand::Forwarded(done));
         let deadline = (Instant::now() + NOTE_PATIENCE).into_std();
         if let Err(error) = app.cluster.directory().update(command, Vec::new(), deadline).await {
-            tracing::warn!(%error, "messages to the support will go there again: it could not be noted that they did");
+            tracing::warn!(%error, "messages to the support will be sent again: their sending could not be recorded");
         }
     }
     all_taken

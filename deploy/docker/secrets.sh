@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Makes what the three nodes of compose.yaml need once: an authority, a certificate for each node, the master key and the
-# operator's token, in the folder `secrets` beside this file. Keep a copy of master.key: without it nothing stored opens.
+# Creates what the three nodes of compose.yaml need: a certificate authority, a certificate for each node, the master key
+# and the operator's token, in the folder `secrets` beside this file. Keep a copy of master.key: without it nothing that is
+# encrypted can be read.
 #
-# The nodes' certificates live for 90 days, and the nodes cannot renew them, as ca.key is not with them. `secrets.sh renew`, once a
-# month and with ca.key put back for as long, makes others, which running nodes take up within a minute. `gateway check` warns in time.
+# The nodes' certificates are valid for 90 days, and the nodes cannot renew them, because they do not have ca.key. Once a
+# month, put ca.key back and run `secrets.sh renew`: running nodes load the new certificates within a minute. `gateway check`
+# warns before they expire.
 set -euo pipefail
 cd "$(dirname "$0")"
 umask 077
 curve=(-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes)
 
-# Certificate and key of each node. They are written into the files that are there, as containers see those alone; a node that looks
-# in between leaves what does not fit together.
+# Certificate and key of each node. The existing files are overwritten and not replaced, because containers see only those. A
+# node that reads them in between ignores a certificate and a key that do not fit together.
 certify() {
   for node in 1 2 3; do
     openssl req "${curve[@]}" -subj "/CN=node-$node" -keyout "node-$node.key.new" -out "node-$node.csr" 2>/dev/null
@@ -34,12 +36,12 @@ fi
 [ $# -eq 0 ] || { echo "usage: secrets.sh [renew]" >&2; exit 2; }
 [ ! -e secrets ] || { echo "secrets is there already: secrets.sh renew makes new certificates" >&2; exit 2; }
 mkdir secrets && cd secrets
-# The name under which nodes sign, once the cluster holds the key.
+# The nodes use the same name when the cluster has the key and signs by itself.
 openssl req -x509 "${curve[@]}" -days 3650 -subj "/CN=gateway cluster authority" -keyout ca.key -out ca.pem 2>/dev/null
 certify
 openssl rand -hex 32 > master.key
 openssl rand -hex 24 > operator.token
-# The containers' user reads them; ca.key stays with whoever ran this, and belongs in a safe.
+# The containers' user reads these files. ca.key belongs to the person who ran this script: keep it in a safe place.
 chmod 644 ca.pem
 chown 10001:10001 master.key operator.token 2>/dev/null || \
   echo "secrets.sh: give master.key and operator.token to user 10001, as root" >&2

@@ -96,7 +96,7 @@ changes! {
 pub struct ProductInput {
     pub name: String,
     pub description: Option<String>,
-    /// In thousandths of the currency's unit.
+    /// The price, in thousandths of the currency's unit.
     pub price_amount: Option<u64>,
     pub currency: Option<String>,
     /// The seller's own number of it.
@@ -125,7 +125,7 @@ pub struct Product {
     pub id: String,
     pub name: String,
     pub description: Option<String>,
-    /// In thousandths of the currency's unit.
+    /// The price, in thousandths of the currency's unit.
     pub price_amount: Option<u64>,
     pub currency: Option<String>,
     pub retailer_id: Option<String>,
@@ -167,7 +167,7 @@ pub struct CollectionChanges {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Order {
     pub id: String,
-    /// Shows the network that the order may be read.
+    /// Proves to the network that the order may be read.
     pub token: Option<String>,
     /// The buyer.
     pub from: Address,
@@ -183,9 +183,9 @@ pub struct Order {
     pub tax_amount: Option<u64>,
     /// In thousandths of the currency's unit.
     pub total_amount: u64,
-    /// What it holds.
+    /// Its items.
     pub items: Vec<OrderItem>,
-    /// The message that brought it.
+    /// The message that contained it.
     pub message_id: MessageId,
     /// Unix seconds.
     pub placed_at: i64,
@@ -207,7 +207,7 @@ pub struct OrderItem {
     pub name: String,
     /// How many.
     pub quantity: u32,
-    /// Of one piece.
+    /// The price of one piece, in thousandths of the currency's unit.
     pub price_amount: u64,
     pub currency: String,
     pub image_url: Option<String>,

@@ -19,9 +19,9 @@ pub struct Community {
     pub group_count: u32,
     /// How many are in it, where that is known.
     pub participant_count: Option<u32>,
-    /// Every member may add groups.
+    /// Whether every member may add groups.
     pub member_add_groups: bool,
-    /// Admins approve who joins.
+    /// Whether admins approve who joins.
     pub join_approval_mode: bool,
 }
 
@@ -32,7 +32,7 @@ pub struct SubGroup {
     pub subject: String,
     /// Whether it is the group that all members of the community are in.
     pub is_announcement: bool,
-    /// The channel is in it.
+    /// Whether the channel is in it.
     pub joined: bool,
     /// How many are in it, where that is known.
     pub participant_count: Option<u32>,

@@ -12,7 +12,7 @@ pub struct Contact {
     /// The phone address, where it is known; else the LID.
     pub id: Address,
     pub lid: Option<Address>,
-    /// As the address book has it; else as the person calls itself.
+    /// The name in the address book; otherwise the person's own name for itself.
     pub name: Option<String>,
     /// The name of the business, verified by the network.
     pub business_name: Option<String>,
@@ -21,7 +21,7 @@ pub struct Contact {
     pub picture_url: Option<String>,
     /// Whether it is a business account.
     pub is_business: bool,
-    /// Mirrors the block list.
+    /// Whether the channel has blocked it.
     pub is_blocked: bool,
     /// Unix seconds.
     pub last_seen_at: Option<i64>,

@@ -213,7 +213,7 @@ errors! {
     /// No node has a free slot, or a queue is full.
     worker_at_capacity() = WorkerAtCapacity, "no capacity is free right now; try again";
     /// The disks of the nodes concerned have no room left for this.
-    storage_full() = StorageFull, "the gateway's disks have no room for this right now; try again later";
+    storage_full() = StorageFull, "the gateway's disks have no space for this right now; try again later";
     trial_expired(trial_ends_at: Timestamp) = TrialExpired, "the trial is over; choose a plan", { trial_ends_at };
     payment_overdue(overdue_since: Timestamp)
         = PaymentOverdue, "a payment is overdue; settle it first", { overdue_since };

@@ -9,7 +9,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A step in what is stored and said. Counts from 1.
+/// The version of what nodes store and send. Counts from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Format(u8);
@@ -82,7 +82,7 @@ impl fmt::Display for Format {
 pub enum Foreign {
     #[error("is of format {0}, and this release understands formats up to {latest}", latest = Format::LATEST)]
     Newer(u8),
-    #[error("is damaged, or of a release that this one does not know: {0}")]
+    #[error("is damaged, or from a release that this one does not know: {0}")]
     Unreadable(String),
 }
 

@@ -15,17 +15,17 @@ pub struct Group {
     pub created_at: Option<i64>,
     pub created_by: Option<Address>,
     pub participants: Vec<GroupParticipant>,
-    /// Known while the channel is an admin and the code was fetched once.
+    /// Known while the channel is an admin, once the code was fetched.
     pub invite_code: Option<String>,
-    /// Only admins send.
+    /// Whether only admins may send.
     pub announce: bool,
-    /// Only admins edit the group's data.
+    /// Whether only admins may edit the group's data.
     pub restrict: bool,
     /// Seconds after which messages disappear; 0 for never.
     pub ephemeral: u32,
-    /// Every member may add others.
+    /// Whether every member may add others.
     pub member_add_mode: bool,
-    /// Admins approve who joins.
+    /// Whether admins approve who joins.
     pub join_approval_mode: bool,
 }
 
@@ -73,7 +73,7 @@ impl GroupInvite {
 pub struct GroupChanges {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// Empty where it was cleared.
+    /// Empty if it was cleared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -189,7 +189,7 @@ impl ParticipantStatus {
     fn message(self) -> Option<&'static str> {
         Some(match self {
             Self::Ok => return None,
-            Self::NotFound => "not registered, or not waiting to be let in",
+            Self::NotFound => "not registered, or has not asked to join",
             Self::NotAuthorized => "the creator's rank is nobody's to take",
             Self::AlreadyMember => "a member already",
             Self::NotMember => "not a member",

@@ -58,9 +58,9 @@ pub struct Label {
     pub color: u8,
     /// Its colour, as `#rrggbb`.
     pub color_hex: String,
-    /// It came with the account.
+    /// Whether it came with the account.
     pub predefined: bool,
-    /// How many chats bear it.
+    /// How many chats have it.
     pub chat_count: u32,
 }
 

@@ -37,7 +37,7 @@ pub struct Media {
 crate::words! {
     /// As what the bytes of a message are shown. A network may keep the same bytes once for each.
     #[derive(PartialOrd, Ord, JsonSchema)]
-    #[schemars(rename = "DownloadType", description = "A kind of media that may be fetched as it comes in.")]
+    #[schemars(rename = "DownloadType", description = "A kind of media that may be fetched when it is received.")]
     MediaKind {
         Image = "image",
         Video = "video",
@@ -71,7 +71,7 @@ impl Sha256Hex {
 #[serde(transparent)]
 pub struct MediaHandle(pub String);
 
-/// Whether the bytes can be had.
+/// Whether the bytes are available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MediaState {

@@ -20,7 +20,7 @@ pub struct MessageKey {
     pub id: MessageId,
     /// Whether the channel itself sent it.
     pub from_me: bool,
-    /// The conversation in which it stands.
+    /// The conversation that it is in.
     pub remote_jid: Address,
 }
 

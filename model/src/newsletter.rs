@@ -18,7 +18,7 @@ pub struct Newsletter {
     /// The link that invites.
     pub invite_url: Option<String>,
     pub picture_url: Option<String>,
-    /// What the channel is to it.
+    /// The channel's role in it.
     pub role: NewsletterRole,
     pub muted: bool,
     /// Whether the network has verified it.

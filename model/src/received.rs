@@ -13,7 +13,7 @@ pub enum ReceivedBody {
     Text {
         /// The text, as it is now.
         text: String,
-        /// What the first link of the text leads to.
+        /// A preview of the first link in the text.
         #[serde(skip_serializing_if = "Option::is_none")]
         link_preview: Option<LinkPreview>,
     },
@@ -24,14 +24,14 @@ pub enum ReceivedBody {
     Video {
         media: MediaRef,
         caption: Option<String>,
-        /// Whether it moves.
+        /// Whether it is animated.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         animated: bool,
     },
     Sticker {
         media: MediaRef,
         caption: Option<String>,
-        /// Whether it moves.
+        /// Whether it is animated.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         animated: bool,
     },
@@ -50,30 +50,30 @@ pub enum ReceivedBody {
     },
     Delete {
         message_key: MessageKey,
-        /// Whether an admin of the group deleted another one's message.
+        /// Whether an admin of the group deleted somebody else's message.
         by_admin: bool,
     },
     Location {
         latitude: f64,
         longitude: f64,
-        /// What it is called, or asks.
+        /// The name, or the question of a poll.
         name: Option<String>,
         address: Option<String>,
-        /// Whether the place goes on being updated.
+        /// Whether the location keeps being updated.
         live: bool,
     },
     Contact {
         contacts: Vec<ContactCard>,
     },
     Poll {
-        /// What it is called, or asks.
+        /// The name, or the question of a poll.
         name: String,
         options: Vec<String>,
         selectable_count: u8,
     },
     PollVote {
         message_key: MessageKey,
-        /// What was chosen.
+        /// The options that were chosen.
         selected: Vec<String>,
     },
     ButtonReply {
@@ -92,18 +92,18 @@ pub enum ReceivedBody {
         /// The order.
         order_id: String,
         token: String,
-        /// How many things were ordered.
+        /// How many items were ordered.
         item_count: u32,
         /// In thousandths of the currency's unit.
         total_amount: i64,
         currency: String,
     },
     Event {
-        /// What it is called, or asks.
+        /// The name, or the question of a poll.
         name: String,
         /// When it begins, in Unix seconds.
         start_at: i64,
-        /// When it ends, in Unix seconds; null where that is open.
+        /// When it ends, in Unix seconds; null when that is open.
         end_at: Option<i64>,
         /// Where it takes place.
         location: Option<String>,
@@ -112,7 +112,7 @@ pub enum ReceivedBody {
         reason: UndecryptableReason,
     },
     Unknown {
-        /// What it was, which there is no body for.
+        /// Its type in the network, for which there is no body.
         raw_type: String,
     },
 }

@@ -37,11 +37,11 @@ pub type Nonce = [u8; NONCE_BYTES];
 pub enum SealError {
     #[error("a master key is 32 bytes, written as 64 hex digits or in base64")]
     NotAKey,
-    #[error("sealed by an unknown version of the format")]
+    #[error("encrypted with an unknown version of the format")]
     Version,
-    #[error("sealed under another master key")]
+    #[error("encrypted under another master key")]
     OtherMasterKey,
-    #[error("damaged, or sealed for another purpose")]
+    #[error("damaged, or encrypted for another purpose")]
     Damaged,
 }
 

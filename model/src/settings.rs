@@ -26,8 +26,7 @@ macro_rules! settings {
         #[serde(default)]
         pub struct Settings {
             $($(#[$about])* pub $field: $type,)*
-            /// Through which the channel's sessions go; with `***` in the place of its password. Takes effect at the
-            /// next connection.
+            /// The proxy of the channel's sessions; its password is shown as `***`. Takes effect at the next connection.
             pub proxy_url: Option<String>,
             /// When they were last changed: what `If-Match` names.
             pub updated_at: Timestamp,
@@ -55,21 +54,21 @@ macro_rules! settings {
 }
 
 settings! {
-    /// Calls are rejected as they come in.
+    /// Whether calls are rejected.
     reject_calls: bool = false;
-    /// What is written to a caller who was rejected.
+    /// The message that is sent to a rejected caller.
     reject_call_message: Option<String> = None;
-    /// What is written in groups is acknowledged, and neither stored nor told.
+    /// Whether messages in groups are only acknowledged: not stored, and without events.
     ignore_groups: bool = false;
     ignore_stories: bool = true;
     ignore_newsletters: bool = true;
     ignore_broadcasts: bool = true;
-    /// Senders are told at once that their message was read.
+    /// Whether read receipts are sent as soon as messages are received.
     mark_read_on_receive: bool = false;
     presence_on_connect: ConnectPresence = ConnectPresence::Unavailable;
     /// The channel is shown as available for as long as it is connected.
     always_online: bool = false;
-    /// Whether media is fetched as it comes in, and not only when it is asked for.
+    /// Whether media is fetched when it is received, and not only on request.
     auto_download_media: bool = true;
     auto_download_types: BTreeSet<MediaKind> = MediaKind::ALL.into_iter().collect();
     auto_download_max_bytes: u64 = LARGEST_MEDIA;
@@ -81,9 +80,9 @@ settings! {
     store_bodies: bool = true;
     /// Whether the phone is asked for all of its history at the next pairing.
     sync_full_history: bool = false;
-    /// Whether `message.sent` tells of what the channel's own phone wrote.
+    /// Whether `message.sent` is also sent for messages that the channel's own phone sent.
     emit_device_sent: bool = false;
-    /// Between two sends, in milliseconds; drawn anew for each.
+    /// The pause between two sends, in milliseconds; chosen at random for each.
     send_delay_ms: Option<SendDelay> = None;
     /// Whether the chat shows typing before a text arrives.
     simulate_typing: bool = false;
@@ -94,7 +93,7 @@ settings! {
 }
 
 crate::words! {
-    /// What the channel shows itself as when it has connected.
+    /// The presence that the channel shows when it has connected.
     #[derive(JsonSchema)]
     ConnectPresence {
         Available = "available",
@@ -123,7 +122,7 @@ impl Settings {
         }
     }
 
-    /// Whether the media of a message is to be fetched as it comes in. One of unknown size is.
+    /// Whether the media of a message is to be fetched when it is received. Media of unknown size is.
     pub fn downloads(&self, content: &Content) -> bool {
         let size = content.media().and_then(|media| media.size_bytes);
         self.auto_download_media

@@ -122,7 +122,7 @@ pub enum Trigger {
     CrashLoop,
 }
 
-/// What the network said beside the reason of a status.
+/// What the network said in addition to the reason of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusDetails {
     /// Until when the number is banned.

@@ -80,7 +80,9 @@ impl Caller {
         let status = answer.status();
         if answer.headers().contains_key(DIRECTORY_OLD) {
             let base = &self.base;
-            warn(format_args!("gateway: {base} reaches no majority of the voting nodes: this is what it last heard"));
+            warn(format_args!(
+                "gateway: {base} reaches no majority of the voting nodes: this is the last state that it knows"
+            ));
         }
         let text = text_of(answer).await.with_context(|| format!("{method} {}{path}", self.base))?;
         Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))

@@ -92,7 +92,9 @@ impl ApiCertificate {
                     *self.current.0.write() = Arc::new(certified);
                     tracing::info!(file = %self.files.cert_file.display(), "a new certificate is in use");
                 }
-                Ok(Err(refusal)) => tracing::warn!(%refusal, "the certificate stays what it was"),
+                Ok(Err(refusal)) => {
+                    tracing::warn!(%refusal, "the new certificate is not used: the former one stays in use")
+                }
                 Err(error) => tracing::error!(%error, "reading a certificate ended abnormally"),
             }
         }

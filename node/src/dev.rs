@@ -338,7 +338,7 @@ async fn is_removed(folder: &Folder, plan: Plan, node: NodeId) -> bool {
 }
 
 fn removed(role: Role) -> Refusal {
-    let remedy = "let another one in (gateway token, gateway join), or begin anew with gateway dev --fresh";
+    let remedy = "add another one (gateway token, gateway join), or start again with gateway dev --fresh";
     Refusal::new(role, "was removed from this cluster, and its id is never used again", remedy)
 }
 

@@ -27,10 +27,12 @@ pub async fn keep(config: Config, shared: Secret, tokens: OperatorTokens, stop: 
         match files::operator_tokens(&config, &shared) {
             Ok(known) if known == tokens.known() => {}
             Ok(known) => {
-                tracing::info!(file = %path.display(), tokens = known.len(), "other operators' tokens are in use");
+                tracing::info!(file = %path.display(), tokens = known.len(), "new operators' tokens are in use");
                 tokens.replace(known);
             }
-            Err(refusal) => tracing::warn!(%refusal, "the operators' tokens stay what they were"),
+            Err(refusal) => {
+                tracing::warn!(%refusal, "the new operators' tokens are not used: the former ones stay in use")
+            }
         }
     }
 }

@@ -63,7 +63,7 @@ pub fn rescue(config: &Config, keyring: &Keyring, refusal: &Refusal) -> Option<P
     let authority = service::open(&kept, &Secrets::new(keyring.clone())).ok()?;
     let (given, _) = files::given_identity(config).ok()?;
     let issued = issue(&authority, &given.ca_pem, config.node.id, config.peer.certificate_life.0).ok()?;
-    tracing::warn!(%refusal, "the certificate of this node proves nothing any more: it has made itself another one");
+    tracing::warn!(%refusal, "the certificate of this node is no longer valid: it has created another one");
     Some(issued)
 }
 
@@ -124,10 +124,7 @@ impl Renewal {
                 // Once, and again when it is another reason: it goes on for days where nobody mends it.
                 let error = format!("{error:#}");
                 if told.as_ref() != Some(&error) {
-                    tracing::error!(
-                        error,
-                        "what nodes know each other by could not be renewed: this node's certificate, or their authority"
-                    );
+                    tracing::error!(error, "this node's certificate, or the nodes' authority, could not be renewed");
                 }
                 told = Some(error);
             }
@@ -178,7 +175,7 @@ impl Renewal {
             let trusting = PeerIdentity { ca_pem: given.ca_pem.clone(), ..shown.clone() };
             self.peers.renew_certificate(&peer_tls(trusting.clone()))?;
             *self.shown.write() = trusting;
-            tracing::info!("other nodes are known by another set of authorities");
+            tracing::info!("other nodes are now checked with another set of authorities");
         }
         let is_later = files::begins_at(&given) > files::begins_at(&shown);
         if judged.is_ok() && is_later { self.show(given) } else { Ok(()) }
@@ -235,7 +232,7 @@ impl Renewal {
         self.peers.renew_certificate(&peer_tls(identity.clone()))?;
         *self.shown.write() = identity;
         metrics::counter!("gateway_peer_certificate_renewals_total").increment(1);
-        tracing::info!(until, "other nodes know this one by a new certificate");
+        tracing::info!(until, "this node shows the other nodes a new certificate");
         Ok(())
     }
 }

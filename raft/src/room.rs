@@ -263,16 +263,16 @@ impl Room {
 
 /// Says what has changed, once.
 fn tell(before: Seen, now: Seen, free_files: Option<u64>) {
-    const NO_MEDIA: &str = "media and large bodies are refused: there is little room on a disk";
-    const SENDS: &str = "there is room for sends and for what the network brings again";
-    const NO_SENDS: &str = "sends and what the network brings wait: a disk is nearly full";
-    const NO_ENTRIES: &str = "entries of other leaders are refused: a disk is all but full";
+    const NO_MEDIA: &str = "media and large bodies are refused: there is little free space on a disk";
+    const SENDS: &str = "there is space for sends and inbound messages again";
+    const NO_SENDS: &str = "sends are refused and inbound messages wait: a disk is nearly full";
+    const NO_ENTRIES: &str = "entries of other leaders are refused: a disk is almost full";
     let free_mib = now.least_free >> 20;
     telemetry::room("stores", now.stores as u8);
     telemetry::room("media", now.large as u8);
     match now.large {
         large if large == before.large => {}
-        Level::Enough => tracing::info!(free_mib, free_files, "there is room for media and large bodies again"),
+        Level::Enough => tracing::info!(free_mib, free_files, "there is space for media and large bodies again"),
         Level::Low | Level::Full => tracing::warn!(free_mib, free_files, "{NO_MEDIA}"),
     }
     match (before.stores == Level::Full, now.stores == Level::Full) {
@@ -281,7 +281,7 @@ fn tell(before: Seen, now: Seen, free_files: Option<u64>) {
         _ => {}
     }
     match (before.takes_entries, now.takes_entries) {
-        (false, true) => tracing::info!(free_mib, free_files, "entries of other leaders are taken again"),
+        (false, true) => tracing::info!(free_mib, free_files, "entries of other leaders are accepted again"),
         (true, false) => tracing::error!(free_mib, free_files, "{NO_ENTRIES}"),
         _ => {}
     }

@@ -41,7 +41,8 @@ metrics! {
         describe_counter!(Count, "snapshots that replaced a group's state here");
     SNAPSHOT_SENDS = "raft_snapshot_sends_total", describe_counter!(Count, "snapshots streamed to a peer");
     ROOM = "gateway_room", describe_gauge!(
-        "room on the disks of the stores, and of media: 0 enough, 1 low (no media are taken), 2 full (no sends are taken)"
+        "free space on the disks of the stores, and of media: 0 enough, 1 low (media is refused), 2 full (sends are \
+         refused)"
     );
     ENTRIES_REFUSED = "raft_entries_refused_total",
         describe_counter!(Count, "appends of other leaders refused because a disk is all but full");
@@ -129,11 +130,7 @@ pub(crate) fn room(of: &'static str, level: u8) {
 /// Of a port that opens.
 pub(crate) fn describe_port(port: &'static str) {
     describe_gauge!(CONNECTIONS, Unit::Count, "connections that are open, by port");
-    describe_counter!(
-        CONNECTIONS_REFUSED,
-        Unit::Count,
-        "connections that were closed at once because a port had no room"
-    );
+    describe_counter!(CONNECTIONS_REFUSED, Unit::Count, "connections that were refused because a port was full");
     gauge!(CONNECTIONS, "port" => port).set(0.0);
     counter!(CONNECTIONS_REFUSED, "port" => port).increment(0);
 }

@@ -23,7 +23,7 @@ pub struct Wanted {
     pub replicas: Vec<NodeId>,
 }
 
-/// How a group stands.
+/// The state of a Raft group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupState {
@@ -34,7 +34,7 @@ pub enum GroupState {
     NoLeader,
 }
 
-/// How a replica stands.
+/// The state of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplicaState {

@@ -322,7 +322,7 @@ impl Cluster {
     pub fn new_data_key(&self, customer: CustomerId) -> Result<WrappedKey, CallError> {
         let cluster = self.directory.read(|state| state.cluster.clone()).ok_or_else(CallError::no_leader)?;
         self.secrets().new_data_key(cluster.master(), customer).map_err(|error| {
-            tracing::error!(%error, "a data key cannot be sealed");
+            tracing::error!(%error, "a data key cannot be encrypted");
             CallError::internal_error()
         })
     }

@@ -61,7 +61,7 @@ pub struct Work {
     /// Sends that ended in failure.
     pub failed: u64,
     pub inbound: u64,
-    /// Calls of webhooks' receivers.
+    /// Attempts to call webhook receivers.
     pub attempts: u64,
     pub attempts_failed: u64,
 }

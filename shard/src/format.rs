@@ -33,9 +33,9 @@ pub enum RaiseError {
          already: upgrade the node first"
     )]
     TooOld { node: NodeId, release: String, understands: Format, has: Format },
-    #[error("the cluster has format {0} already, and this release knows no higher one")]
+    #[error("the cluster has format {0} already, and this release has no higher one")]
     Highest(Format),
-    #[error("node {node} cannot note the format in its data folder: {reason}")]
+    #[error("node {node} cannot write the format into its data folder: {reason}")]
     Unsealed { node: NodeId, reason: String },
     #[error(transparent)]
     Update(#[from] UpdateError),

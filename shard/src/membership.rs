@@ -65,7 +65,7 @@ pub enum Excluded {
     #[error("the other nodes refuse this one: {0}")]
     Refused(String),
     /// The node could not open all that the others have sealed.
-    #[error("is not all that this cluster's secrets are sealed with: some are under the master key {0}")]
+    #[error("is not the only master key of this cluster's secrets: some are encrypted under {0}")]
     MasterKey(MasterKeyId),
 }
 

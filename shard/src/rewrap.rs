@@ -31,7 +31,7 @@ const STEP_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
 pub enum StepError {
-    #[error("a data key cannot be sealed anew: {0}")]
+    #[error("a data key cannot be encrypted again: {0}")]
     Seal(#[from] SealError),
     #[error(transparent)]
     Update(#[from] UpdateError),
@@ -54,10 +54,10 @@ pub async fn run(directory: Arc<Directory>, secrets: Arc<Secrets>, stop: Cancell
             Ok(None) => {}
             Ok(Some(command)) => {
                 if let Err(error) = take(&directory, command).await {
-                    tracing::warn!(%error, "data keys could not be sealed anew yet");
+                    tracing::warn!(%error, "data keys could not be encrypted again yet");
                 }
             }
-            Err(error) => tracing::error!(%error, "data keys cannot be sealed anew"),
+            Err(error) => tracing::error!(%error, "data keys cannot be encrypted again"),
         }
     }
 }

@@ -139,8 +139,8 @@ impl Rooms {
         let Some(target) = self.with_room(&voters).first().copied() else { return };
         let deadline = Instant::now() + TRANSFER_PATIENCE;
         match directory.group().transfer_leader(target, deadline).await {
-            Ok(()) => tracing::info!(target, "the directory is led from a node with more room now"),
-            Err(error) => tracing::warn!(target, %error, "the lead of the directory was not taken"),
+            Ok(()) => tracing::info!(target, "the directory is now led by a node with more free space"),
+            Err(error) => tracing::warn!(target, %error, "the leadership of the directory was not transferred"),
         }
     }
 }

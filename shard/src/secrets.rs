@@ -133,7 +133,7 @@ impl Secrets {
     pub fn reseal_found(&self, customer: &CustomerRecord, purpose: &str, sealed: &[u8]) -> Tried<Option<Vec<u8>>> {
         match self.reseal(customer, purpose, sealed) {
             Err(error @ SealError::Damaged) => {
-                tracing::error!(purpose, %error, "what is sealed opens with neither data key");
+                tracing::error!(purpose, %error, "a secret cannot be decrypted with either data key");
                 Ok(None)
             }
             resealed => resealed,

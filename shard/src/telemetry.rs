@@ -21,8 +21,8 @@ pub fn describe() {
         "gateway_auth_bytes" in Bytes = "Protocol state of the channels whose sessions wrote any here.";
         "gateway_shards_owned" = "Shards that this node owns.";
         "gateway_shards_leaderless" = "Shards placed on this node that have no leader that it knows.";
-        "gateway_ready" = "Whether this node takes requests (1), as /readyz says.";
-        "gateway_draining" = "Whether this node was told to hand its work over and take no more (1).";
+        "gateway_ready" = "Whether this node accepts requests (1), as /readyz says.";
+        "gateway_draining" = "Whether this node is drained (1).";
         "gateway_webhook_endpoints" =
             "Endpoints of all customers: enabled, disabled by their owner, or switched off by the gateway (gone, failing).";
         "gateway_certificate_seconds_left" in Seconds =
@@ -38,9 +38,9 @@ pub fn describe() {
         "gateway_worker_slots" = "Session slots of this node, used and free.";
         "gateway_webhook_backlog" =
             "Webhook deliveries that this node knows to wait (pending) or attempts (in_flight).";
-        "gateway_webhook_pace" = "Attempts a second that this node makes at most at deliveries that have waited.";
+        "gateway_webhook_pace" = "Attempts per second that this node makes at most at deliveries that have waited.";
         describe_counter:
-        "gateway_channel_transitions_total" = "Moves of the channels' status machine, by origin, target and reason.";
+        "gateway_channel_transitions_total" = "Changes of channels' statuses, by origin, target and reason.";
         "gateway_deliveries_left_out_total" =
             "Deliveries of events that were left out because the URLs of the account's endpoints are too long together.";
         "gateway_commands_refused_total" = "Commands that were refused because no log entry can hold them.";
@@ -50,12 +50,13 @@ pub fn describe() {
             "Items of the network that were acknowledged and left out, as they named or held more than is ever kept.";
         "gateway_webhook_attempts_total" = "Attempts at webhook deliveries, by outcome.";
         "gateway_refused_for_room_total" =
-            "What was refused, or held back, because there is no room on the disks: media, bodies, sends, inbound items, keys and what else customers make.";
-        "gateway_lease_lost_total" = "Ownerships of shards that ended without a hand-over.";
-        "gateway_media_repaired_total" = "Media that this node lacked or had damaged, and took from another.";
+            "What was refused or delayed because there is no space on the disks: media, bodies, sends, inbound items, \
+             keys and other records of customers.";
+        "gateway_lease_lost_total" = "Leaderships of shards that were lost without a transfer.";
+        "gateway_media_repaired_total" = "Media that this node lacked or had damaged, and fetched from another.";
         "gateway_media_removed_total" = "Media removed because nothing refers to them any more.";
         "gateway_media_damaged_total" = "Media found to differ from what was stored.";
-        "gateway_spans_dropped_total" = "Spans of traces that no collector took.";
+        "gateway_spans_dropped_total" = "Spans of traces that no collector accepted.";
         "gateway_trimmed_total" = "Stored things that were deleted by age, by kind.";
         describe_histogram:
         "gateway_send_seconds" in Seconds = "From the acceptance of a send here to its acceptance by the network.";

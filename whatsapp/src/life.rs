@@ -376,7 +376,7 @@ async fn weigh(line: &Line, client: &Arc<Client>, look: u32) {
     let lids = report.lid_pn_lid_entries.bytes + report.lid_pn_pn_entries.bytes;
     let bytes = report.total_estimated_bytes().saturating_sub(lids);
     if is_to_begin_anew(look, bytes) && line.is_logged_in() && !line.is_behind() {
-        tracing::warn!(bytes, "a session takes too much memory, and logs in anew");
+        tracing::warn!(bytes, "a session uses too much memory, and logs in again");
         // The end of the session, which this brings about, ends this task.
         let client = Arc::clone(client);
         tokio::spawn(async move { client.disconnect().await });

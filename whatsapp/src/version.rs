@@ -75,7 +75,7 @@ impl Versions {
                     *now = found.max(*now);
                 }
                 Ok(Err(error)) => tracing::warn!(%error, "the newest version of the network's client is not known"),
-                Err(_) => tracing::warn!("the newest version of the network's client is not told"),
+                Err(_) => tracing::warn!("the newest version of the network's client was not found in time"),
             }
             *looked_for_at = Some(Instant::now());
         }

@@ -180,7 +180,7 @@ impl Mailer {
     fn enqueue(&self, mail: Mail) {
         if self.queue.try_send(mail).is_err() {
             metrics::counter!("gateway_mails_total", "outcome" => "dropped").increment(1);
-            tracing::error!("a message was dropped: too many wait for the mail server");
+            tracing::error!("an e-mail was dropped: too many wait for the mail server");
         }
     }
 
@@ -210,7 +210,7 @@ impl Mailer {
     /// The way to the mail server, and who writes. None where there is none.
     fn server(&self) -> Option<Server> {
         let MailConfig::Smtp(config) = &self.config else { return None };
-        config.server().inspect_err(|error| tracing::error!(%error, "messages cannot be sent")).ok()
+        config.server().inspect_err(|error| tracing::error!(%error, "e-mails cannot be sent")).ok()
     }
 
     async fn send(&self, server: Option<&Server>, mail: &Mail) -> bool {
@@ -222,11 +222,16 @@ impl Mailer {
                 sent
             }
             (None, MailConfig::Log) => {
-                tracing::info!(to = mail.to, subject = mail.subject, text = mail.text, "a message, had it a server");
+                tracing::info!(
+                    to = mail.to,
+                    subject = mail.subject,
+                    text = mail.text,
+                    "an e-mail, written to the log instead of being sent"
+                );
                 true
             }
             (None, _) => {
-                tracing::error!("a message was dropped: no mail server is configured");
+                tracing::error!("an e-mail was dropped: no mail server is configured");
                 false
             }
         }
@@ -239,24 +244,24 @@ async fn send(transport: &Transport, sender: &Mailbox, mail: &Mail) -> bool {
         let builder = Message::builder().from(sender.clone()).to(to).subject(&mail.subject);
         builder.header(ContentType::TEXT_PLAIN).body(mail.text.clone()).map_err(|error| error.to_string())
     });
-    let message = message.inspect_err(|error| tracing::error!(error, "a message cannot be written to its address"));
+    let message = message.inspect_err(|error| tracing::error!(error, "an e-mail cannot be written to its address"));
     let Ok(message) = message else { return false };
     let mut pauses = RETRIES.iter();
     loop {
         let error = match tokio::time::timeout(SEND_TIMEOUT, transport.send(message.clone())).await {
             Ok(Ok(_)) => return true,
             Ok(Err(error)) if error.is_permanent() => {
-                tracing::error!(%error, "the mail server refused a message");
+                tracing::error!(%error, "the mail server refused an e-mail");
                 return false;
             }
             Ok(Err(error)) => error.to_string(),
             Err(_) => "the mail server did not answer in time".to_owned(),
         };
         let Some(pause) = pauses.next() else {
-            tracing::error!(error, "a message was given up");
+            tracing::error!(error, "an e-mail was given up");
             return false;
         };
-        tracing::warn!(error, "a message could not be sent yet");
+        tracing::warn!(error, "an e-mail could not be sent yet");
         tokio::time::sleep(*pause).await;
     }
 }

@@ -132,7 +132,7 @@ impl Auth {
             return Ok(keys.clone());
         }
         let keys = Keys::open(&record, cluster.secrets()).map_err(|error| {
-            tracing::error!(%error, "the deployment's keys do not open; sessions cannot be checked");
+            tracing::error!(%error, "the deployment's keys cannot be decrypted; sessions cannot be checked");
             CallError::auth_backend_unavailable()
         })?;
         let keys = Arc::new(keys);

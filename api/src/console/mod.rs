@@ -57,7 +57,7 @@ fn pages(first: Route, page: Route) -> Vec<Route> {
             .content("text/javascript; charset=utf-8")
             .errors(&[E::NotFound]),
         Route::public(GET, "/console/licences.txt", files::licences)
-            .doc("get_console_licences", "Read the licences of what the console is made of")
+            .doc("get_console_licences", "Read the licences of the console's components")
             .content(TEXT),
     ]
 }

@@ -40,7 +40,7 @@ pub async fn scan(ctx: &mut RequestContext) -> Outcome {
     let client = Client::builder().timeout(ANSWER).redirect(redirect::Policy::none()).no_proxy().build();
     let client = client.map_err(|error| failure::internal("no way to the simulated network", &error))?;
     if !tell(&client, &phones, json!({ "number": number, "name": "Simulated phone" })).await? {
-        return Err(CallError::new(ErrorCode::Other, "the simulated network has no room for another phone"));
+        return Err(CallError::new(ErrorCode::Other, "the simulated network cannot have another phone"));
     }
     if !tell(&client, &format!("{phones}/{number}/link"), json!({ "raw": raw })).await? {
         let why = "the network shows no such code any more; scan the next one";

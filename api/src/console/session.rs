@@ -47,7 +47,7 @@ pub async fn refresh(ctx: &mut RequestContext) -> Outcome {
     require_own_page(ctx)?;
     let given = parse_link(&ctx.optional_object().await?)?;
     if given.is_some() && !ctx.client.ip.is_loopback() {
-        return Err(CallError::bad_request("links that sign in work on the machine of the node alone; log in instead"));
+        return Err(CallError::bad_request("sign-in links work only on the node's own machine; log in instead"));
     }
     let token = match given {
         Some(token) => token,

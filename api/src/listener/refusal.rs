@@ -26,7 +26,7 @@ pub fn instead_of(answer: &[u8], in_first_line: bool) -> Option<Vec<u8>> {
         return None;
     }
     let error = match head.get(9..12)? {
-        "400" => Violation::new(IssueCode::Format, "the request is no well-formed HTTP").at(&["headers"]),
+        "400" => Violation::new(IssueCode::Format, "the request is not well-formed HTTP").at(&["headers"]),
         "431" if !in_first_line => CallError::new(ErrorCode::HeadersTooLarge, TOO_LARGE),
         "414" | "431" => CallError::new(ErrorCode::UriTooLong, TOO_LONG),
         _ => return None,

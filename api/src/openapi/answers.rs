@@ -192,10 +192,10 @@ pub fn error_schema() -> Value {
                 "properties": {
                     "code": {
                         "type": "string",
-                        "description": "What to match on. The list is open: have a default branch.",
+                        "description": "A stable code, for programs. The list is open: have a default branch.",
                         "examples": ErrorCode::WORDS,
                     },
-                    "message": { "type": "string", "description": "For people; it may change." },
+                    "message": { "type": "string", "description": "An explanation for people; it may change." },
                     "details": {
                         "description": "Facts that go with the code. With `invalid_request`, a list of issues with `path`, `code` and `message`.",
                     },

@@ -20,7 +20,7 @@ fn envelope(name: EventName, data: Schema) -> Value {
             "event_id": {
                 "type": "string",
                 "pattern": "^evt_[0-9A-HJKMNP-TV-Z]{26}$",
-                "description": "The same at every attempt: drop what has one that was seen.",
+                "description": "The same at every attempt: ignore events whose id you have seen before.",
             },
             "api_version": { "type": "string", "description": "The version of the events' shapes." },
             "channel_id": { "type": "string", "format": "uuid", "description": "The channel that it happened to." },
@@ -32,7 +32,7 @@ fn envelope(name: EventName, data: Schema) -> Value {
             "test": {
                 "type": "boolean",
                 "const": true,
-                "description": "In examples that somebody had sent to try out a receiver: nothing of it has happened.",
+                "description": "Only in examples that were sent to try out a receiver: the event has not happened.",
             },
             "data": data,
         },
@@ -93,7 +93,7 @@ pub fn webhooks(parts: &mut Parts<'_>) -> Map<String, Value> {
     let mapping: Map<String, Value> =
         EventName::ALL.iter().map(|name| (name.as_str().to_owned(), json!(reference(*name)))).collect();
     let event = json!({
-        "description": "What webhooks are sent, and what stands in the event stream.",
+        "description": "The body of a webhook, and the data of a frame in the event stream.",
         "oneOf": any,
         "discriminator": { "propertyName": "event", "mapping": mapping },
     });
@@ -121,7 +121,7 @@ fn delivery(name: EventName) -> Value {
             },
         },
         "responses": {
-            "2XX": { "description": "It was taken. After any other answer, or none, it is sent again." },
+            "2XX": { "description": "It was accepted. After any other response, or none, it is sent again." },
         },
     })
 }
@@ -141,7 +141,7 @@ const HEADERS: [(&str, bool, &str); 6] = [
     (
         "X-Gateway-Correlation-Id",
         false,
-        "Of `message.sent`, the request id of the send; of `message.received`, an id that stays the same.",
+        "For `message.sent`, the request id of the send; for `message.received`, an id that stays the same.",
     ),
 ];
 

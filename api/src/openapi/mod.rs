@@ -28,8 +28,8 @@ use crate::route::{EVENT_TYPES_PATH, Route};
 const VERSION: &str = "v1";
 
 const ABOUT: &str = "\
-Every answer bears `X-Request-Id`; a caller's own (8 to 64 of `A-Z a-z 0-9 _ -`) is kept. Errors have the shape of \
-`Error`: match on `error.code`, and expect codes that are not listed here. Unknown fields of bodies and unknown \
+Every response has an `X-Request-Id`; a caller's own (8 to 64 of `A-Z a-z 0-9 _ -`) is kept. Errors have the shape of \
+`Error`: check `error.code`, and expect codes that are not listed here. Unknown fields of bodies and unknown \
 parameters are ignored. On 429 and 503 wait for `Retry-After`.";
 
 /// What the parts of the document share while it is made.

@@ -43,7 +43,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::public(GET, "/openapi.json", document)
             .doc("get_openapi", "Get this document")
-            .header("If-None-Match", "The `ETag` of the copy that is at hand.", json!({ "type": "string" }))
+            .header("If-None-Match", "The `ETag` of the copy that the client has.", json!({ "type": "string" }))
             .content("application/json")
             .empty(StatusCode::NOT_MODIFIED),
         Route::public(GET, "/docs", page)

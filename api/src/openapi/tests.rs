@@ -282,12 +282,13 @@ fn field_rows(schema: &Value, before: &str, rows: &mut String) {
 
 /// The reference of the events, as Markdown.
 fn event_reference() -> String {
-    let mut text = "# Events\n\nMade of the types that events are written by: `UPDATE_DOCS=1 cargo test --package api --lib \
-        the_reference_of_events` writes it anew. `GET /v1/event-types` says the same to programs, and `webhooks` of \
-        `/openapi.json`.\n\nAn event is the body of a webhook and stands in the event stream: `event`, `event_id`, \
-        `api_version`, `channel_id`, `occurred_at`, and `data`, whose fields follow. `(text)` and the like are the types of \
-        a body, each with fields of its own. What somebody had sent to try out a receiver (`gateway trigger`, the console, \
-        `POST /v1/webhook-endpoints/{id}/test`) has `\"test\": true` beside them.\n\n| Event | Told when |\n|---|---|\n"
+    let mut text = "# Events\n\nGenerated from the types of the events: `UPDATE_DOCS=1 cargo test --package api --lib \
+        the_reference_of_events` writes this page again. Programs find the same in `GET /v1/event-types`, and in \
+        `webhooks` of `/openapi.json`.\n\nAn event is the body of a webhook, and the data of a frame in the event stream. \
+        It has `event`, `event_id`, `api_version`, `channel_id`, `occurred_at`, and `data`, whose fields are listed below. \
+        `(text)` and the like are the types of a body, each with fields of its own. An example that was sent to try out a \
+        receiver (`gateway trigger`, the console, `POST /v1/webhook-endpoints/{id}/test`) also has `\"test\": true`.\n\n| \
+        Event | Sent when |\n|---|---|\n"
         .to_owned();
     for name in model::event::EventName::ALL {
         text.push_str(&format!("| [`{name}`](#{}) | {} |\n", name.as_str().replace('.', ""), name.about()));
@@ -297,7 +298,7 @@ fn event_reference() -> String {
         field_rows(&event_schema(name)["properties"]["data"], "", &mut rows);
         let example = serde_json::to_string_pretty(&event_example(name)["data"]).unwrap_or_default();
         text.push_str(&format!(
-            "\n## {name}\n\n{}\n\n| Field of `data` | Type | What it says |\n|---|---|---|\n{rows}\n```json\n{example}\n```\n",
+            "\n## {name}\n\n{}\n\n| Field of `data` | Type | Meaning |\n|---|---|---|\n{rows}\n```json\n{example}\n```\n",
             name.about()
         ));
     }

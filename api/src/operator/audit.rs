@@ -16,18 +16,18 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/audit-log", list)
             .doc("list_whole_audit_log", "List who did what over all customers, the newest first")
-            .about("Failed attempts with keys that nobody has belong to no customer.")
+            .about("Failed attempts with unknown keys belong to no customer.")
             .query(asked)
             .page::<OwnedEntry>(),
     ]
 }
 
-/// An entry and whose log it stands in.
+/// An entry, and the account whose log it is in.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct OwnedEntry {
     #[serde(flatten)]
     pub entry: AuditView,
-    /// `null` for what no customer can be named for.
+    /// `null` when no customer can be named.
     pub customer_id: Option<CustomerId>,
 }
 

@@ -36,20 +36,20 @@ pub fn routes() -> Vec<Route> {
         Route::operator(POST, "/v1/admin/backup", begin)
             .doc("take_backup", "Have this node take a backup of the cluster")
             .about(
-                "Into an empty folder of the node, or under a prefix of a bucket at the service of its `media.s3`. It \
-                 ends with the node; then there is no backup.",
+                "Into an empty folder of the node, or under a prefix of a bucket at the service of its `media.s3`. If \
+                 the node stops meanwhile, there is no backup.",
             )
             .body(parse_place, json!({ "to": "s3://backups/gateway/2026-11-21" }))
             .accepted::<BackupJob>(),
         Route::operator(GET, "/v1/admin/backup/jobs/{id}", job)
-            .doc("get_backup_job", "See what became of a backup, at the node that takes it")
+            .doc("get_backup_job", "Get the state of a backup, from the node that takes it")
             .ok::<BackupJob>(),
         Route::operator(GET, "/v1/admin/backup/groups/{group}", group)
             .hands_out()
-            .doc("export_group", "Read the state of a group out of the running cluster")
+            .doc("export_group", "Read the state of a Raft group from the running cluster")
             .about(
-                "As it is at one moment after the call. Whoever takes a backup reads the shards first and the \
-                 directory, number 0, last, which leaves an audit entry. Secrets in it are sealed; all else is not.",
+                "The state at one moment after the call. For a backup, read the shards first and the directory, number \
+                 0, last; that adds an audit entry. Secrets in it are encrypted; everything else is not.",
             )
             .content(BYTES),
         Route::operator(GET, "/v1/admin/backup/media/{shard}/{sha256}", media)
@@ -85,7 +85,7 @@ pub struct BackupView {
     pub cluster_id: Uuid,
     /// The release of the node that answers.
     pub version: String,
-    /// Of the cluster: what its records may be.
+    /// The format of the cluster, which says what its records may be.
     // Release 0.1.0 does not say.
     #[serde(default)]
     #[schemars(!default)]

@@ -39,23 +39,25 @@ const PASSPHRASE_PATTERN: &str = "^[!-~]([ -~]*[!-~])?$";
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(POST, "/v1/admin/channels/{id}/export", export)
-            .doc("export_channel", "Get the session of a channel that is stopped, sealed under a passphrase")
+            .doc("export_channel", "Get the session of a stopped channel, encrypted under a passphrase")
             .about(
-                "For another cluster, which logs in with it without a new QR. Whoever has the bundle and the passphrase can do \
-                 so. Disable the channel before, and leave it so: a session that two clusters use ends on both.",
+                "For another cluster, which logs in with it without a new QR code. Whoever has the bundle and the \
+                 passphrase can log in. Disable the channel before, and leave it disabled: a session that two clusters \
+                 use ends on both.",
             )
             .body(parse_passphrase, json!({ "passphrase": "correct horse battery staple" }))
             .content(BYTES)
             .errors(&[E::InvalidLifecycleTransition, E::ConcurrentModification]),
         Route::operator(POST, "/v1/admin/channels/{id}/import", import)
-            .doc("import_channel", "Give a channel that holds no session that of a bundle")
+            .doc("import_channel", "Load the session of a bundle into a channel that has none")
             .about(
-                "It is `stopped_by_user` then, with the reason `restored`, and `connect` logs in without a QR: when the channel \
-                 that was exported cannot any more. What fails on the way leaves a channel without a session: import again.",
+                "The channel is then `stopped_by_user`, with the reason `restored`, and `connect` logs in without a QR \
+                 code: call it once the exported channel can no longer log in. An import that fails leaves the channel \
+                 without a session: import again.",
             )
             .header(
                 "X-Passphrase",
-                "What the bundle was sealed with.",
+                "The passphrase that encrypts the bundle.",
                 json!({
                     "type": "string",
                     "minLength": SHORTEST_PASSPHRASE,
@@ -78,8 +80,7 @@ fn passphrase(value: &Value) -> Result<String, Violation> {
     let wants = || json!({ "pattern": PASSPHRASE_PATTERN });
     let text = rule::described(wants, rule::text(SHORTEST_PASSPHRASE..=LONGEST_PASSPHRASE))(value)?;
     let is_plain = text.trim() == text && text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
-    let wrong =
-        || Violation::new(IssueCode::Format, "must be visible ASCII characters, with spaces between them alone");
+    let wrong = || Violation::new(IssueCode::Format, "must be visible ASCII characters, with spaces only between them");
     is_plain.then_some(text).ok_or_else(wrong)
 }
 
@@ -137,7 +138,7 @@ async fn import(call: &mut OperatorCall) -> Outcome {
     if content.driver != driver {
         let theirs = content.driver;
         return Err(CallError::bad_request(format!(
-            "the bundle is of the network driver {theirs}, and this cluster's is {driver}"
+            "the bundle is from the network driver {theirs}, but this cluster has {driver}"
         )));
     }
     let version = ask(call, &channel, Import::Begin { identity: content.identity }).await?;
@@ -166,7 +167,7 @@ fn has_format(call: &OperatorCall) -> Result<(), CallError> {
     if call.directory().format() >= Format::THIRD {
         return Ok(());
     }
-    Err(CallError::bad_request("this needs format 3 of the cluster: raise it first, with `gateway format raise`"))
+    Err(CallError::bad_request("this needs format 3 of the cluster: run `gateway format raise` first"))
 }
 
 fn refused(error: BundleError) -> CallError {

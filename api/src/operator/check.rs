@@ -42,12 +42,12 @@ const ENOUGH_NODES: usize = 3;
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/check", show)
-            .doc("check_cluster", "See what is wrong, and whether a node can be lost now")
+            .doc("check_cluster", "Check what is wrong, and whether a node can be lost now")
             .ok::<CheckView>(),
     ]
 }
 
-/// How the cluster is as a whole.
+/// The condition of the whole cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Condition {
@@ -72,10 +72,10 @@ model::words! {
 /// What one check found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// What was looked at.
+    /// What was checked.
     #[schemars(extend("enum" = CHECKS))]
     pub check: Cow<'static, str>,
-    /// How bad it is.
+    /// How severe it is.
     pub level: Level,
     /// The node that it is about; `null` when it is about the cluster.
     pub node_id: Option<NodeId>,
@@ -92,19 +92,19 @@ const TABLE: [(&str, Judge, &str); 14] = [
     ("shards", |view, _| shards(view), "every shard has a leader, and all its replicas keep up"),
     ("replicas", |view, _| replicas(view), "no replicas were found to differ"),
     ("lose_a_node", |view, _| lose_a_node(view), "any one node can be lost now"),
-    ("leads", |view, _| leads(view), "every shard is led from where it should be"),
+    ("leads", |view, _| leads(view), "every shard is led by the node that should lead it"),
     ("tasks", |view, _| tasks(view), "no task of a node has panicked within the last hour"),
     ("fsync", |view, _| fsync(view), "every disk syncs fast enough"),
     ("clock", |view, _| clock(view), "the clocks agree"),
-    ("disk", |view, _| disk(view), "there is room on every disk"),
+    ("disk", |view, _| disk(view), "there is free space on every disk"),
     ("slots", |view, _| slots(view), "every node can take more sessions"),
     ("connections", |view, _| connections(view), "no port has refused a connection lately"),
     ("certificates", |view, _| certificates(view, Timestamp::now()), "no certificate expires soon"),
-    ("secrets", |view, _| secrets(view), "everything is sealed under one master key, which every node has"),
+    ("secrets", |view, _| secrets(view), "everything is encrypted under one master key, which every node has"),
     (
         "configuration",
         |view, policy| alike(view).into_iter().chain(configuration(policy)).collect(),
-        "the nodes agree in what has to be alike, and nothing is allowed that production forbids",
+        "the nodes' configurations agree where they have to, and nothing is allowed that is unsafe in production",
     ),
 ];
 
@@ -124,7 +124,7 @@ pub struct CheckView {
     pub status: Condition,
     /// Whether any one node can be lost now without an outage; never, with fewer than three nodes.
     pub can_lose_a_node: bool,
-    /// Each part, and how it is.
+    /// Each part, and its condition.
     pub checks: Vec<Finding>,
 }
 
@@ -183,28 +183,28 @@ fn level(fails: bool, is_near: bool) -> Option<Level> {
 fn nodes(view: &ClusterView) -> Vec<Finding> {
     let silent = view.survey.iter().filter_map(|(node, heard)| {
         let reason = heard.as_ref().err()?;
-        let remedy = "look at its process, its log and the way to its peer port";
-        Some(Finding::of_node(*node, Level::Failing, format!("node {node} was not heard: {reason}"), remedy))
+        let remedy = "check its process, its log, and the network to its peer port";
+        Some(Finding::of_node(*node, Level::Failing, format!("node {node} does not answer: {reason}"), remedy))
     });
     let nobody_is_ready = view.in_service().next().is_none().then(|| {
-        let message = "every node that answers drains: balancers find nobody to send requests to".to_owned();
-        Finding::of_cluster(Level::Failing, message, "run gateway undrain for one that shall serve")
+        let message = "every node that answers is drained: load balancers find no node to send requests to".to_owned();
+        Finding::of_cluster(Level::Failing, message, "run gateway undrain for a node that is to serve")
     });
     let draining = view.heard().filter(|(_, heard)| heard.report.status.draining).map(|(node, _)| {
-        let message = format!("node {node} drains: it hands its shards over and takes no more");
+        let message = format!("node {node} is drained: it transfers its shards and accepts no more");
         Finding { remedy: None, ..Finding::of_node(node, Level::Warning, message, "") }
     });
     let stale = view.heard().filter(|(_, heard)| !heard.report.directory_is_fresh).map(|(node, _)| {
         let message =
-            format!("node {node} does not know whether its copy of the directory is of now, and refuses requests");
-        Finding::of_node(node, Level::Failing, message, "see that it reaches the other nodes")
+            format!("node {node} does not know whether its copy of the directory is up to date, and refuses requests");
+        Finding::of_node(node, Level::Failing, message, "check that it reaches the other nodes")
     });
     let mut versions: Vec<&str> = view.heard().map(|(_, heard)| heard.report.status.version.as_str()).collect();
     versions.sort_unstable();
     versions.dedup();
     let mixed = (versions.len() > 1).then(|| {
         let message = format!("the nodes run several releases: {}", versions.join(", "));
-        Finding::of_cluster(Level::Warning, message, "end the upgrade that is under way")
+        Finding::of_cluster(Level::Warning, message, "complete the upgrade")
     });
     silent.chain(nobody_is_ready).chain(draining).chain(stale).chain(mixed).chain(format(view)).collect()
 }
@@ -214,11 +214,13 @@ fn format(view: &ClusterView) -> Option<Finding> {
     let understood: Option<Vec<_>> =
         view.survey.values().map(|heard| heard.as_ref().ok().map(|heard| heard.report.status.format)).collect();
     let highest = understood?.into_iter().min().filter(|highest| *highest > view.format)?;
-    let message = format!(
-        "the cluster has format {}, and every node understands {highest}: what that brings is not used yet",
-        view.format
-    );
-    Some(Finding::of_cluster(Level::Warning, message, "run gateway format raise, once no node is to go back"))
+    let message =
+        format!("the cluster has format {}, and every node understands {highest}, which is not used yet", view.format);
+    Some(Finding::of_cluster(
+        Level::Warning,
+        message,
+        "run gateway format raise, once no node has to go back to its former release",
+    ))
 }
 
 fn shards(view: &ClusterView) -> Vec<Finding> {
@@ -230,21 +232,22 @@ fn shards(view: &ClusterView) -> Vec<Finding> {
         GroupState::NoLeader,
         Level::Failing,
         "without a leader: channels there are not served",
-        "bring back the nodes that were not heard",
+        "start the nodes that do not answer",
     );
     let short = of(
         GroupState::Degraded,
         Level::Failing,
-        "with replicas that are away, behind or stopped",
-        "bring back the nodes that were not heard; one that is behind catches up by itself; of one that stopped (gateway \
-         shards) the log of its node says why",
+        "with replicas that do not answer, are behind or stopped",
+        "start the nodes that do not answer; a replica that is behind catches up by itself; if one stopped (gateway \
+         shards), the log of its node says why",
     );
     let stalled = view.heard().filter_map(|(node, heard)| {
         let groups = heard.report.host.groups.iter().filter(|group| group.stalled).map(|group| group.id);
         let groups: Vec<ShardId> = groups.collect();
         let message = format!("node {node} leads {} and commits nothing there", named(&groups));
         let remedy =
-            "nothing at first: it steps down; if it stays, see the logs and disks of that node and of the followers";
+            "nothing at first: it steps down; if this continues, see the logs and disks of that node and of the \
+             followers";
         (!groups.is_empty()).then(|| Finding::of_node(node, Level::Failing, message, remedy))
     });
     leaderless.into_iter().chain(short).chain(stalled).collect()
@@ -252,14 +255,14 @@ fn shards(view: &ClusterView) -> Vec<Finding> {
 
 /// Groups of which replicas were found to differ, as their leaders say.
 fn replicas(view: &ClusterView) -> Vec<Finding> {
-    let remedy = "see which of these nodes has what was answered, remove the others from the cluster and let them join again \
-                  with empty data folders; keep a copy of theirs";
+    let remedy = "find the nodes whose data is wrong, keep a copy of their data folders, remove them from the cluster, and let \
+                  them join again with empty data folders";
     let differing = view.heard().flat_map(|(leader, heard)| {
         heard.report.host.groups.iter().filter(|group| !group.differing.is_empty()).map(move |group| {
             let nodes: Vec<String> = group.differing.iter().map(ToString::to_string).collect();
             let message = format!(
-                "{} is not the same at node {leader}, which leads it, and at node {}: one of them has lost or made something \
-                 that the other has not",
+                "{} is not the same at node {leader}, which leads it, and at node {}: one of them has lost data, or \
+                 has data that the other does not have",
                 named(&[group.id]),
                 nodes.join(", ")
             );
@@ -282,7 +285,7 @@ fn lose_a_node(view: &ClusterView) -> Vec<Finding> {
     let (level, remedy) = match few {
         // A cluster of one or two never can, so this is no news: `can_lose_a_node` says it to whoever is about to stop a node.
         true => (Level::Warning, "grow the cluster to three nodes; until then stopping a node is an outage"),
-        false => (Level::Failing, "stop no node before this is well again"),
+        false => (Level::Failing, "stop no node until this is resolved"),
     };
     let said = at_risk(view).into_iter().map(|(node, groups)| {
         Finding::of_node(node, level, format!("losing node {node} now would stop {}", named(&groups)), remedy)
@@ -296,19 +299,19 @@ fn leads(view: &ClusterView) -> Vec<Finding> {
     if elsewhere.is_empty() {
         return Vec::new();
     }
-    let message = format!("{} led by another node than the placement wants", named(&elsewhere));
-    let remedy = "nothing: leads go back by themselves once their node has caught up";
+    let message = format!("{} led by a node other than the intended one", named(&elsewhere));
+    let remedy = "nothing: leadership returns by itself once the intended node has caught up";
     vec![Finding::of_cluster(Level::Warning, message, remedy)]
 }
 
 /// Tasks that panicked. They are begun again, and what made them panic may still be there.
 fn tasks(view: &ClusterView) -> Vec<Finding> {
-    let remedy = "report what its log says of it and right before it; where it comes again and again, what that task does stands \
-                  still";
+    let remedy =
+        "report what its log says about it and right before it; if it continues, the work of that task is not done";
     let judged = view.heard().flat_map(|(node, heard)| {
         heard.report.host.panics.iter().map(move |(task, count)| {
             let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
-            Finding::of_node(node, Level::Warning, format!("node {node}: {task} panicked {times} of late"), remedy)
+            Finding::of_node(node, Level::Warning, format!("node {node}: {task} panicked {times} recently"), remedy)
         })
     });
     judged.collect()
@@ -346,13 +349,13 @@ fn disk(view: &ClusterView) -> Vec<Finding> {
     let judged = view.heard().filter_map(|(node, heard)| {
         let NodeStatus { room, large_room, least_free, .. } = &heard.report.status;
         let (level, so) = match (room, large_room.max(room)) {
-            (Room::Full, _) => (Level::Failing, "it takes no sends, and what the network brings waits"),
-            (_, Room::Low | Room::Full) => (Level::Warning, "it takes no media and no large bodies"),
+            (Room::Full, _) => (Level::Failing, "it refuses sends, and inbound messages wait"),
+            (_, Room::Low | Room::Full) => (Level::Warning, "it refuses media and large bodies"),
             _ => return None,
         };
         let message = format!("node {node} has {} MiB left on a disk: {so}", least_free >> 20);
-        let remedy = "make room; a shorter history.retention_days frees some, a shorter media.retention_days keeps less of what \
-                      comes; it goes on by itself";
+        let remedy = "free some space: a shorter history.retention_days deletes stored messages, and a shorter \
+                      media.retention_days applies to media that arrives later; the node recovers by itself";
         Some(Finding::of_node(node, level, message, remedy))
     });
     judged.collect()
@@ -372,7 +375,7 @@ fn connections(view: &ClusterView) -> Vec<Finding> {
     let judged = view.heard().flat_map(|(node, heard)| {
         heard.report.status.crowded_ports.iter().map(move |port| {
             let message =
-                format!("node {node} had no place for a connection to its {port} port within the last minute");
+                format!("node {node} refused a connection to its {port} port within the last minute");
             let remedy = "see who opens them; raise connections.most and the limit of open files to four times that, or \
                           connections.most_per_address for one client";
             Finding::of_node(node, Level::Warning, message, remedy)
@@ -393,9 +396,9 @@ fn certificates(view: &ClusterView, now: Timestamp) -> Vec<Finding> {
             };
             let message = format!("{} of node {node} {how}: {}", certificate.key, certificate.expires_at);
             let remedy = match certificate.key.starts_with("peer.") {
-                true => "the node renews it by itself where the cluster has its authority's key: its log says what is in the way; \
-                         else have the authority sign another one",
-                false => "renew it: new files are taken up within seconds",
+                true => "if the cluster has its authority's key, the node renews it by itself, and its log says why it did not; \
+                         otherwise have the authority sign another one",
+                false => "renew it: new files are loaded within seconds",
             };
             Some(Finding::of_node(node, level, message, remedy))
         })
@@ -406,19 +409,19 @@ fn certificates(view: &ClusterView, now: Timestamp) -> Vec<Finding> {
 fn secrets(view: &ClusterView) -> Vec<Finding> {
     let lacks = view.heard().filter_map(|(node, heard)| {
         let lacking = view.sealed_under.keys().find(|master| !heard.report.master_keys.contains(master))?;
-        let message = format!("node {node} was not given the master key {lacking}, under which something is sealed");
+        let message = format!("node {node} does not have the master key {lacking}, under which something is encrypted");
         let remedy = "name it in secrets.master_key_file, or in secrets.previous_master_key_file";
         // An earlier release does not say which it has.
         (!heard.report.master_keys.is_empty()).then(|| Finding::of_node(node, Level::Failing, message, remedy))
     });
     let several = (view.sealed_under.len() > 1).then(|| {
-        let message = format!("data keys are sealed under {} master keys", view.sealed_under.len());
-        let remedy = "the cluster ends it by itself: gateway secrets status tells how far it is";
+        let message = format!("data keys are encrypted under {} master keys", view.sealed_under.len());
+        let remedy = "the cluster completes this by itself: gateway secrets status shows the progress";
         Finding::of_cluster(Level::Warning, message, remedy)
     });
     let rotates = view.authority_rotates.then(|| {
-        let message = "the authority by which nodes know each other is being rotated".to_owned();
-        Finding::of_cluster(Level::Warning, message, "gateway secrets status tells which nodes it waits for")
+        let message = "the certificate authority between the nodes is being rotated".to_owned();
+        Finding::of_cluster(Level::Warning, message, "gateway secrets status shows which nodes it waits for")
     });
     lacks.chain(several).chain(rotates).collect()
 }
@@ -437,7 +440,8 @@ fn alike(view: &ClusterView) -> Vec<Finding> {
             // The fence of one timing may outlast the elections of another.
             "cluster.timing" => (
                 Level::Failing,
-                "stop all nodes, correct it where it is wrong, and start them: one after the other is not safe",
+                "stop all nodes, correct it where it is wrong, and start them: changing one node after the other is \
+                 not safe",
             ),
             // A channel that moves to such a node has a state that its driver cannot read, and stays in error.
             "network.driver" => (Level::Failing, "stop those whose driver is wrong, correct it, and start them"),
@@ -451,8 +455,8 @@ fn alike(view: &ClusterView) -> Vec<Finding> {
 
 fn configuration(policy: &TargetPolicy) -> Vec<Finding> {
     let switched_on = [
-        (policy.allow_http, "webhooks.allow_http: what webhooks say crosses the network unsealed"),
-        (policy.allow_loopback, "webhooks.allow_loopback: customers reach what listens on the nodes"),
+        (policy.allow_http, "webhooks.allow_http: webhooks cross the network unencrypted"),
+        (policy.allow_loopback, "webhooks.allow_loopback: customers can reach services that listen on the nodes"),
     ];
     let switches = switched_on
         .into_iter()
@@ -460,7 +464,7 @@ fn configuration(policy: &TargetPolicy) -> Vec<Finding> {
         .map(|(_, message)| Finding::of_cluster(Level::Warning, message.to_owned(), "switch it off in production"));
     let ranges: Vec<String> = policy.allow_cidrs.iter().map(ToString::to_string).collect();
     let reached = (!ranges.is_empty()).then(|| {
-        let message = format!("webhooks.allow_cidrs: customers reach the private ranges {}", ranges.join(", "));
+        let message = format!("webhooks.allow_cidrs: customers can reach the private ranges {}", ranges.join(", "));
         Finding::of_cluster(Level::Warning, message, "keep the ranges as narrow as the receivers need")
     });
     switches.chain(reached).collect()
@@ -577,7 +581,7 @@ mod tests {
         let said: Vec<&str> = said.iter().map(|said| said.message.as_str()).collect();
         assert_eq!(
             said,
-            ["node 2: a port panicked once of late", "node 2: the committer of a shard panicked 3 times of late"]
+            ["node 2: a port panicked once recently", "node 2: the committer of a shard panicked 3 times recently"]
         );
     }
 

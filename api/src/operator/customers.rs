@@ -67,7 +67,7 @@ pub struct CustomerLimits {
     pub storage: StorageLimits,
 }
 
-/// What the plan allows the account to keep.
+/// How much the plan allows the account to store.
 #[derive(Default, Serialize, Deserialize, JsonSchema)]
 pub struct StorageLimits {
     /// Bytes of media that are kept.

@@ -20,11 +20,10 @@ const BY_DEFAULT: u32 = 3_600;
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/figures", show)
-            .doc("get_figures", "See what each node had to do in the last hours")
+            .doc("get_figures", "Get the load of each node in the last hours")
             .about(
-                "Each node keeps points of ten seconds for six hours in memory: a process that begins anew begins to count \
-                 anew. What lies further back than half an hour is brought together in longer steps, 180 of them at \
-                 most.",
+                "Each node keeps points of ten seconds for six hours in memory, and loses them when it restarts. What \
+                 is further back than half an hour is summarized in longer steps, at most 180 of them.",
             )
             .query(|query| asked(query, Timestamp(0)))
             .ok::<Figures>(),
@@ -41,7 +40,7 @@ struct Figures {
 #[derive(Serialize, JsonSchema)]
 struct NodeFigures {
     node_id: NodeId,
-    /// Why nothing was heard of it; `null` otherwise.
+    /// Why it did not answer; `null` otherwise.
     silence: Option<String>,
     /// The oldest first.
     points: Vec<FiguresPoint>,
@@ -52,17 +51,17 @@ struct NodeFigures {
 struct FiguresPoint {
     /// When the step began.
     at: Timestamp,
-    /// Sends that the network took.
+    /// Sends that the network accepted.
     sends: u64,
     /// Sends that ended in failure.
     sends_failed: u64,
-    /// Messages that the network brought.
+    /// Messages that were received.
     inbound: u64,
-    /// Calls of webhooks' receivers.
+    /// Attempts to call webhook receivers.
     attempts: u64,
     /// Those of them that did not succeed.
     attempts_failed: u64,
-    /// From the acceptance of a send to the network's, in milliseconds, give or take: the median; `null` without a send.
+    /// From the acceptance of a send to that by the network: the approximate median, in milliseconds; `null` without a send.
     send_p50_ms: Option<u64>,
     /// The 99th percentile of the same.
     send_p99_ms: Option<u64>,

@@ -24,10 +24,11 @@ pub fn routes() -> Vec<Route> {
             .doc("get_format", "See the cluster's format, and what each node understands")
             .ok::<FormatView>(),
         Route::operator(POST, "/v1/admin/format/raise", raise)
-            .doc("raise_format", "Let the nodes use what their release has brought")
+            .doc("raise_format", "Let the nodes use the format of their new release")
             .about(
-                "To the highest format that all members understand. From then on no node can go back to an older \
-                 release. Refused while a member does not answer, or understands no higher one.",
+                "Raises the format to the highest that all members understand. From then on no node can go back to an \
+                 older release. Refused while a member does not answer, or if a member does not understand a higher \
+                 one.",
             )
             .ok::<FormatView>()
             .errors(&[ErrorCode::BadRequest]),
@@ -37,7 +38,7 @@ pub fn routes() -> Vec<Route> {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ClusterFormat")]
 pub struct FormatView {
-    /// What the nodes may store and say; each release understands all up to one.
+    /// What the nodes may store and send; a release understands all formats up to a highest one.
     pub format: Format,
     /// The highest that all members understand; `null` while one does not answer.
     pub highest: Option<Format>,

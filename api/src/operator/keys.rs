@@ -28,13 +28,13 @@ pub fn routes() -> Vec<Route> {
             .page::<OwnedKey>(),
         Route::operator(DELETE, "/v1/admin/keys/{id}", revoke)
             .doc("revoke_any_key", "Revoke an API key, by its id or its prefix")
-            .about("Once this has answered, no node accepts the key.")
+            .about("Once this call has returned, no node accepts the key.")
             .ok::<OwnedKey>()
             .errors(&[ErrorCode::BadRequest, ErrorCode::NoOp]),
     ]
 }
 
-/// A key and whose it is.
+/// A key, and the account that it belongs to.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct OwnedKey {
     #[serde(flatten)]

@@ -38,24 +38,24 @@ pub fn routes() -> Vec<Route> {
             .ok::<LayoutView>(),
         Route::operator(POST, "/v1/admin/layout/plan", plan_moves)
             .looks()
-            .doc("plan_layout", "See which moves the present nodes want, and what they cost")
-            .about("Leads are dealt by what the shards have to do.")
+            .doc("plan_layout", "Get the moves that would balance the shards over the present nodes, and their cost")
+            .about("Leadership is balanced by the load of the shards.")
             .ok::<PlanView>(),
         Route::operator(POST, "/v1/admin/layout/apply", apply)
-            .doc("apply_layout", "Begin the moves that the present nodes want")
+            .doc("apply_layout", "Begin the moves that balance the shards over the present nodes")
             .about("With `number`, that of a plan, only if no other change of the layout has begun since.")
             .optional_body(parse_apply, json!({ "at_once": 2 }))
             .accepted::<ChangeView>()
             .errors(&[E::ConcurrentModification, E::NoOp]),
         Route::operator(POST, "/v1/admin/layout/cancel", cancel)
-            .doc("cancel_layout", "Drop the moves that have not begun; those that run come to their end")
+            .doc("cancel_layout", "Cancel the moves that have not begun; those that run are completed")
             .accepted::<ChangeView>()
             .errors(&[E::NoOp]),
         Route::operator(POST, "/v1/admin/shards/{shard}/move", move_shard)
             .doc("move_shard", "Move a shard to a node by hand")
             .about(
-                "Its lead alone, where the node has a replica. The next `apply` may move it back: it deals all shards \
-                 anew.",
+                "Only its leadership moves if the node has a replica already. The next `apply` may move it back: it \
+                 assigns all shards again.",
             )
             .body(parse_target, json!({ "node_id": 2 }))
             .accepted::<Moved>()
@@ -74,7 +74,7 @@ pub fn routes() -> Vec<Route> {
 pub struct LayoutView {
     /// The shards.
     pub shards: Vec<ShardView>,
-    /// The last change; `null` when there was none since the cluster was made.
+    /// The last change; `null` when there was none since the cluster was created.
     pub change: Option<ChangeView>,
 }
 
@@ -97,8 +97,7 @@ pub struct ChangeView {
     pub number: u64,
     #[schemars(extend("enum" = ["running", "done", "cancelled"]))]
     pub state: Cow<'static, str>,
-    /// Made by the cluster itself, to have as many replicas as there should be, or because one node had much more to do than
-    /// the others.
+    /// Made by the cluster itself: to restore the number of replicas, or because a node had much more load than others.
     pub automatic: bool,
     pub at_once: u16,
     pub began_at: Timestamp,
@@ -129,23 +128,23 @@ pub struct MoveView {
     pub state: MoveState,
     pub began_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
-    /// While new replicas are made: the bytes that they have of the shard's state as it lies on its leader's disk. An estimate;
-    /// `null` when none is made, and when nothing lies on the disk yet. Media come beside it.
+    /// While new replicas are created: how many bytes they have of the shard's state on its leader's disk, without media. An
+    /// estimate; `null` when none is created, and when nothing is on the disk yet.
     pub copied_bytes: Option<u64>,
-    /// The bytes that they will have, all of them together.
+    /// The bytes that they will have in total.
     pub to_copy_bytes: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "LayoutPlan")]
 pub struct PlanView {
-    /// For `apply`: what this plan begins would be the change of that number.
+    /// For `apply`: the number of the change that this plan would begin.
     pub number: u64,
     /// What moves, shard by shard.
     pub moves: Vec<MoveView>,
     /// What the moves would cost.
     pub cost: Cost,
-    /// What nodes bear now, and would then.
+    /// The load of the nodes now, and after the moves.
     // Release 0.1.0 does not say.
     #[serde(default)]
     #[schemars(!default)]
@@ -169,13 +168,13 @@ pub struct BurdenView {
     pub load_after: f64,
 }
 
-/// What moves cost.
+/// The cost of moves.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "LayoutCost")]
 pub struct Cost {
     /// Replicas that are copied.
     pub replicas: usize,
-    /// Shards whose lead moves, and the channels that log in again for it.
+    /// Shards whose leadership moves, and the channels that log in again because of it.
     pub leads: usize,
     pub channels: usize,
 }
@@ -334,7 +333,7 @@ async fn apply(call: &mut OperatorCall) -> Outcome {
         return Err(CallError::concurrent_modification("layout"));
     }
     if layout.moves.is_empty() {
-        return Err(CallError::no_op("every shard lies where the present nodes want it"));
+        return Err(CallError::no_op("the shards are balanced over the present nodes already"));
     }
     begin(call, layout, "layout.applied").await?;
     change(call)
@@ -393,14 +392,15 @@ async fn move_to(call: &OperatorCall, shard: ShardId, node: Option<NodeId>) -> O
             .ok_or_else(|| CallError::bad_request("no other replica of the shard can lead it: name a node"))?;
         let target = state.nodes.get(&to).ok_or_else(|| CallError::not_found("node", &to.to_string()))?;
         if !target.state.leads() {
-            return Err(CallError::bad_request(format!("node {to} takes no leads now: undrain it, or name another")));
+            return Err(CallError::bad_request(format!("node {to} cannot lead now: undrain it, or name another")));
         }
         if !heard.contains(&to) {
             return Err(CallError::bad_request(format!("node {to} does not answer: start it, or name another")));
         }
         let each = plan::to_node(place, to, &driver::holders(state)).ok_or_else(|| {
             CallError::no_op(format!(
-                "node {to} is to lead shard {shard} already; it does as soon as it can: see gateway shards"
+                "node {to} is already the intended leader of shard {shard}, and leads it as soon as it can: see \
+                 gateway shards"
             ))
         })?;
         Ok((driver::begin(state, vec![each], 1, false, call.now), place.leader, to))

@@ -10,7 +10,7 @@ const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub fn routes() -> Vec<Route> {
     vec![
         Route::public(GET, "/metrics", text)
-            .doc("get_prometheus_metrics", "Get the node's figures as Prometheus reads them")
+            .doc("get_prometheus_metrics", "Get the node's metrics in the format of Prometheus")
             .content(TEXT),
     ]
 }

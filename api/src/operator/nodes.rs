@@ -32,23 +32,23 @@ pub fn routes() -> Vec<Route> {
             .doc("list_nodes", "List the members of the cluster")
             .list::<NodeView>(),
         Route::operator(PATCH, "/v1/admin/nodes/{id}", weigh)
-            .doc("weigh_node", "Give a node another share of the shards")
+            .doc("weigh_node", "Change a node's share of the shards")
             .about("Nothing moves until the next layout is applied.")
             .body(parse_weight, json!({ "weight": 2 }))
             .ok::<NodeView>(),
         Route::operator(DELETE, "/v1/admin/nodes/{id}", remove)
             .doc("remove_node", "Remove a node for good")
             .about(
-                "What it holds goes elsewhere first. There is no way back: its id is never given to another. Refused \
-                 where a group would lose its quorum, where no other node leads, and, without `force`, where any one \
-                 node can be lost now and none could then.",
+                "Its replicas move to other nodes first. There is no way back: its id is never used again. Refused if \
+                 a group would lose its quorum, if no other node can lead, and, without `force`, if any one node can \
+                 be lost now and none could be lost afterwards.",
             )
             .query(forced)
             .accepted::<RemovalView>()
             .errors(&[E::BadRequest]),
         Route::operator(GET, "/v1/admin/nodes/{id}/removal", preview_removal)
-            .doc("preview_removal", "See what the removal of a node would leave")
-            .about("Changes nothing, and is refused where the removal would be.")
+            .doc("preview_removal", "Get what would remain after the removal of a node")
+            .about("Changes nothing, and is refused if the removal would be refused.")
             .query(forced)
             .ok::<RemovalView>()
             .errors(&[E::BadRequest]),
@@ -71,9 +71,9 @@ pub fn routes() -> Vec<Route> {
 #[schemars(rename = "Node")]
 pub struct NodeView {
     pub id: u64,
-    /// Where its peers reach it.
+    /// The address at which its peers reach it.
     pub address: String,
-    /// `null` while the node does not answer, as are all that only it knows.
+    /// `null` while the node does not answer, like everything that only the node itself knows.
     pub version: Option<String>,
     /// The highest format that its release understands.
     pub understands: Option<Format>,
@@ -84,7 +84,7 @@ pub struct NodeView {
     #[serde(default = "serves_unsaid")]
     #[schemars(!default)]
     pub serves: bool,
-    /// Where it is in its life; a node that is `leaving` is removed as soon as nothing is placed on it.
+    /// Where it is in its life cycle; a node that is `leaving` is removed as soon as nothing is placed on it.
     pub member: NodeState,
     /// Whether it votes in the directory.
     pub votes: bool,
@@ -109,7 +109,7 @@ pub struct NodeView {
     pub owns: Option<Vec<ShardId>>,
     /// When it first joined.
     pub registered_at: Timestamp,
-    /// Why nothing was heard of it.
+    /// Why it did not answer.
     pub silence: Option<String>,
     /// How long syncs of its log took in the last minute, in milliseconds.
     pub fsync_p50_ms: Option<f64>,
@@ -137,11 +137,11 @@ fn serves_unsaid() -> bool {
 pub struct RemovalView {
     #[serde(flatten)]
     pub node: NodeView,
-    /// What stands once it has left.
+    /// The nodes that remain once it has left.
     pub left: LeftView,
 }
 
-/// The nodes without one that leaves.
+/// The nodes that remain when one leaves.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "NodesLeft")]
 pub struct LeftView {
@@ -246,9 +246,9 @@ async fn drain(call: &mut OperatorCall) -> Outcome {
     });
     let problem = match drained {
         _ if !led => None,
-        _ if is_last => Some("no other node leads any more: undrain one first".to_owned()),
+        _ if is_last => Some("no other node can lead any more: undrain one first".to_owned()),
         Some(other) if !force => {
-            Some(format!("node {other} was drained at the same time: one after the other, or drain with force"))
+            Some(format!("node {other} was drained at the same time: drain one after the other, or drain with force"))
         }
         _ => None,
     };

@@ -34,39 +34,40 @@ pub fn routes() -> Vec<Route> {
     let rotation = |route: Route| route.accepted::<SecretsView>().errors(&[ErrorCode::BadRequest]);
     vec![
         Route::operator(GET, "/v1/admin/secrets", show)
-            .doc("get_secrets", "See under which master key what is sealed, and whether the one before may go")
+            .doc("get_secrets", "Get what is encrypted under which master key, and whether the former one may go")
             .about("Keys are named by a part of their hash.")
             .ok::<SecretsView>(),
         Route::operator(POST, "/v1/admin/keys/rotate", rotate)
-            .doc("rotate_keys", "Seal everything under the master key that the nodes were given last")
+            .doc("rotate_keys", "Encrypt everything again under the newest master key")
             .about(
-                "Every node must have been restarted with both keys before. The cluster goes on by itself, whatever \
-                 node ends meanwhile; `GET /v1/admin/secrets` shows how far it is. Keys of media links change by \
+                "Every node must have been restarted with both keys before. Once begun, it completes by itself, \
+                 whichever node stops; `GET /v1/admin/secrets` shows the progress. Keys of media links change by \
                  themselves.",
             )
             .also(rotation)
             .errors(&[ErrorCode::NoOp]),
         Route::operator(POST, "/v1/admin/secrets/data-keys/rotate", rotate_data_keys)
-            .doc("rotate_data_keys", "Give every customer another data key")
+            .doc("rotate_data_keys", "Replace the data key of every customer")
             .about(
-                "The cluster goes on by itself, whatever node ends meanwhile: it seals anew what the former keys have \
-                 sealed, and drops them a day after nothing of theirs is left (`secrets.keep_former_data_keys`).",
+                "Once begun, it completes by itself, whichever node stops: the cluster re-encrypts everything that was \
+                 encrypted with the former keys, and drops them a day after nothing uses them any more \
+                 (`secrets.keep_former_data_keys`).",
             )
             .also(rotation),
         Route::operator(POST, "/v1/admin/secrets/session-key/rotate", rotate_session_key)
-            .doc("rotate_session_key", "Sign session tokens by another key from now on")
+            .doc("rotate_session_key", "Sign session tokens with a new key from now on")
             .about(
-                "Tokens of the key before are good until they expire, 15 minutes at most; the key is forgotten 20 minutes \
-                 later, and until then another rotation is refused. Sessions themselves go on.",
+                "Tokens of the former key stay valid until they expire, within 15 minutes; the key is dropped after 20 \
+                 minutes, and until then another rotation is refused. The sessions themselves continue.",
             )
             .also(rotation),
         Route::operator(POST, "/v1/admin/secrets/authority/rotate", rotate_authority)
-            .doc("rotate_authority", "Exchange the authority by which nodes know each other")
+            .doc("rotate_authority", "Replace the certificate authority between the nodes")
             .about(
-                "Every node must answer. The cluster goes on by itself, whatever node ends meanwhile: all come to trust the \
-                 new one, make themselves certificates of it, and then trust the former no more. \
-                 `GET /v1/admin/secrets` shows how far it is, and which nodes it waits for. Join tokens that were issued \
-                 before let nobody in any more.",
+                "Every node must answer. Once begun, it completes by itself, whichever node stops: all nodes first \
+                 trust the new authority, then create certificates of it, and then stop trusting the former one. `GET \
+                 /v1/admin/secrets` shows the progress, and which nodes it waits for. Join tokens that were issued \
+                 before stop working.",
             )
             .also(rotation),
     ]
@@ -84,7 +85,7 @@ pub struct SecretsView {
     pub data_keys: usize,
     /// How many of them are sealed under which master key.
     pub sealed_under: BTreeMap<String, usize>,
-    /// How many are still to be sealed anew.
+    /// How many are still to be sealed again.
     pub remaining: usize,
     /// The last exchange; `null` when there was none.
     pub exchange: Option<ExchangeView>,
@@ -100,12 +101,12 @@ pub struct SecretsView {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "MasterKeyExchange")]
 pub struct ExchangeView {
-    /// The key that goes.
+    /// The key that is replaced.
     pub from: String,
     pub began_at: Timestamp,
     /// When the last data key was sealed anew; `null` until then.
     pub ended_at: Option<Timestamp>,
-    /// Nothing is sealed under the key that goes.
+    /// Whether nothing is sealed under the former key any more.
     pub old_key_may_go: bool,
     /// Until then deliveries are signed with the former default secrets too, by nodes that still have the key that goes.
     pub signs_with_both_until: Timestamp,
@@ -151,7 +152,7 @@ impl DataKeysView {
 pub struct SessionKeyView {
     /// When it was rotated last; `null` when it never was.
     pub rotated_at: Option<Timestamp>,
-    /// Until when tokens of the key before are taken; `null` when there is none.
+    /// Until when tokens of the former key are accepted; `null` when there is none.
     pub former_until: Option<Timestamp>,
 }
 
@@ -177,7 +178,7 @@ pub struct NodeView {
     pub node_id: NodeId,
     /// The master keys that it was given, the one for the future first; `null` when it did not say.
     pub master_keys: Option<Vec<String>>,
-    /// Why nothing was heard of it.
+    /// Why it did not answer.
     pub error: Option<String>,
 }
 
@@ -288,7 +289,7 @@ async fn rotate_data_keys(call: &mut OperatorCall) -> Outcome {
 async fn rotate_session_key(call: &mut OperatorCall) -> Outcome {
     let cluster = call.directory().read(|state| state.cluster.clone()).ok_or_else(CallError::no_leader)?;
     let sealed = call.cluster().secrets().new_session_key(&cluster);
-    let sealed = sealed.map_err(|error| failure::internal("a key of session tokens cannot be sealed", &error))?;
+    let sealed = sealed.map_err(|error| failure::internal("a key of session tokens cannot be encrypted", &error))?;
     let target = Target::new("session_key", "", "key of session tokens");
     let entry = call.audited_of_cluster("secrets.session_key_rotated", target);
     call.update(Command::Secrets(SecretsCommand::RotateSessionKey { sealed }), vec![entry]).await?;
@@ -315,12 +316,13 @@ async fn rotate(call: &mut OperatorCall) -> Outcome {
     let remaining = call.directory().read(DirectoryState::sealed_under_others);
     if remaining > 0 {
         return Err(CallError::bad_request(format!(
-            "an exchange is under way: {remaining} data keys are still to be sealed anew, which the cluster does by itself"
+            "an exchange is under way: {remaining} data keys are still to be encrypted again, which the cluster does \
+             by itself"
         )));
     }
     if from == to {
         return Err(CallError::no_op(
-            "everything is sealed under the master key that this node was given; ask one that was given another",
+            "everything is already encrypted under this node's master key; ask a node that has another one",
         ));
     }
     let all_have = |keys: &[MasterKeyId]| keys.contains(&from) && keys.first() == Some(&to);
@@ -331,15 +333,15 @@ async fn rotate(call: &mut OperatorCall) -> Outcome {
             Ok(keys) if all_have(&keys) => {}
             Ok(_) => {
                 return Err(CallError::bad_request(format!(
-                    "node {node} was not given the master key {to} with {from} before it: set \
-                     secrets.master_key_file and secrets.previous_master_key_file there and restart it"
+                    "node {node} does not have the master key {to} with {from} as the former one: set \
+                     secrets.master_key_file and secrets.previous_master_key_file there, and restart it"
                 )));
             }
             // A node that joins says which keys it lacks when it starts.
             Err(_) if call.directory().read(joins) => {}
             Err(error) => {
                 return Err(CallError::bad_request(format!(
-                    "nobody knows which keys node {node} has: {error}; start it, or remove it"
+                    "it is not known which keys node {node} has: {error}; start it, or remove it"
                 )));
             }
         }
@@ -348,7 +350,7 @@ async fn rotate(call: &mut OperatorCall) -> Outcome {
         .cluster()
         .secrets()
         .rewrap_for_all(&cluster.deployment_key, to)
-        .map_err(|error| failure::internal("the deployment's key cannot be sealed anew", &error))?;
+        .map_err(|error| failure::internal("the deployment's key cannot be encrypted again", &error))?;
     let mut entry = call.audited_of_cluster("secrets.rewrap_begun", Target::new("master_key", to, "master key"));
     entry.details = BTreeMap::from([("from".to_owned(), from.to_string())]);
     call.update(Command::Secrets(SecretsCommand::Begin { from, deployment_key }), vec![entry]).await?;

@@ -34,7 +34,7 @@ pub struct ShardView {
     pub wanted_leader: Option<NodeId>,
     /// The epoch of its owner.
     pub term: u64,
-    /// Whether its leader commits nothing of what it has proposed, as that node says itself.
+    /// Whether its leader cannot commit what it has proposed, as that node reports.
     // Earlier releases do not say.
     #[serde(default)]
     #[schemars(!default)]

@@ -21,7 +21,7 @@ use crate::route::{GET, Route};
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/status", show)
-            .doc("get_cluster_status", "See how the cluster does")
+            .doc("get_cluster_status", "Get the state of the cluster")
             .ok::<StatusView>(),
     ]
 }
@@ -39,7 +39,7 @@ pub struct StatusView {
     pub node_id: NodeId,
     /// Of the release.
     pub version: String,
-    /// What the nodes may store and say; see `GET /v1/admin/format`.
+    /// What the nodes may store and send; see `GET /v1/admin/format`.
     // Release 0.1.0 says neither this nor the releases.
     #[serde(default)]
     #[schemars(!default)]
@@ -57,9 +57,9 @@ pub struct StatusView {
     pub customers: usize,
     /// How many webhook endpoints there are.
     pub webhook_endpoints: usize,
-    /// What is not as it should be; `GET /v1/admin/check` also says what is.
+    /// What is wrong; `GET /v1/admin/check` also lists what is right.
     pub findings: Vec<Finding>,
-    /// Who asks: the name of the token, `null` for the one that all operators share.
+    /// Who asks: the name of the token, or `null` for the one that all operators share.
     // Earlier releases say neither this nor what the token may do.
     #[serde(default)]
     #[schemars(!default)]

@@ -37,13 +37,16 @@ const MOST_ERRORS: usize = 50;
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/webhooks/stuck", list)
-            .doc("list_stuck_webhooks", "List the webhook endpoints whose deliveries do not get through")
-            .about("The one that has waited longest comes first; of all customers.")
+            .doc("list_stuck_webhooks", "List the webhook endpoints whose deliveries are stuck")
+            .about("Of all customers; the endpoint that has waited longest comes first.")
             .query(asked)
             .list_or_page::<StuckEndpoint>(),
         Route::operator(POST, "/v1/admin/webhook-endpoints/{id}/enable", enable)
             .doc("enable_any_webhook_endpoint", "Switch on a webhook endpoint that the gateway has switched off")
-            .about("What its customer has switched off stays so. The reason goes into the customer's audit log.")
+            .about(
+                "An endpoint that its customer switched off stays off. The reason is written to the customer's audit \
+                 log.",
+            )
             .body(parse_reason, json!({ "reason": "its owner has mended it" }))
             .no_content()
             .errors(&[E::NoOp]),
@@ -61,10 +64,10 @@ async fn enable(call: &mut OperatorCall) -> Outcome {
     let known = call.known("id", |state, id: EndpointId| state.endpoints.get(&id).cloned());
     let endpoint = known.ok_or_else(CallError::webhook_endpoint_not_found)?;
     if endpoint.enabled {
-        return Err(CallError::no_op("the endpoint is switched on"));
+        return Err(CallError::no_op("the endpoint is switched on already"));
     }
     if endpoint.disabled_reason.is_none() {
-        return Err(CallError::bad_request("the customer has switched it off, and alone switches it on"));
+        return Err(CallError::bad_request("the customer has switched it off, and only the customer can switch it on"));
     }
     let target = Target::new("webhook_endpoint", endpoint.id, endpoint.url.as_str());
     let mut entry = call.audited(endpoint.customer_id, "webhook.enabled", target);
@@ -93,7 +96,7 @@ pub struct StuckEndpoint {
     /// `null` when the account's data is removed.
     pub customer_name: Option<String>,
     pub url: String,
-    /// `disabled`: nobody is called. `failing`: attempts fail. `slow`: deliveries wait all the same.
+    /// `disabled`: no attempts are made. `failing`: attempts fail. `slow`: attempts succeed, but deliveries wait.
     #[schemars(extend("enum" = ["disabled", "failing", "slow"]))]
     pub state: Cow<'static, str>,
     /// Why the gateway itself switched it off.
@@ -110,7 +113,7 @@ pub struct StuckEndpoint {
     pub oldest: Option<Timestamp>,
     /// When it is attempted next.
     pub next_attempt_at: Option<Timestamp>,
-    /// What the last attempt at the oldest of them came to; `null` before the first one, and beyond the first fifty rows.
+    /// How the last attempt at the oldest of them failed; `null` before the first one, and beyond the first fifty rows.
     pub last_error: Option<String>,
     #[serde(skip)]
     pub first: Option<DeliveryId>,

@@ -31,18 +31,18 @@ pub fn routes() -> Vec<Route> {
             .errors(&[E::NoOp]),
         Route::operator(POST, "/v1/admin/support/tickets/{id}/messages", answer)
             .doc("answer_ticket", "Answer a support ticket")
-            .about("It is the customer's turn then (`waiting`), unless the body says otherwise.")
+            .about("The ticket then waits for the customer (`waiting`), unless the body says otherwise.")
             .body(parse_answer, json!({ "message": "Please try again now." }))
             .created::<TicketMessage>(),
     ]
 }
 
-/// A ticket, whose it is, and the request that it is about.
+/// A ticket, its account, and the request that it is about.
 #[derive(Serialize, JsonSchema)]
 pub struct OwnedTicket {
     #[serde(flatten)]
     ticket: TicketView,
-    /// Whose it is.
+    /// The account that it belongs to.
     customer: CustomerView,
     request_id: Option<String>,
 }

@@ -33,8 +33,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(POST, "/v1/admin/tokens", issue)
-            .doc("create_join_token", "Make a token that lets one node in, once")
-            .about("Whoever has it gets the cluster's master key: hand it over as you would that.")
+            .doc("create_join_token", "Create a token with which one node can join, once")
+            .about("It gives access to the cluster's master key: protect it like that key.")
             .optional_body(parse_life, json!({ "expires_in_seconds": 600 }))
             .created::<TokenView>(),
     ]

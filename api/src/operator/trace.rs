@@ -30,10 +30,10 @@ const MOST_ROWS: usize = 10;
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/messages/{message_id}/trace", show)
-            .doc("trace_message", "See what became of a message, step by step")
+            .doc("trace_message", "Get what happened to a message, step by step")
             .about(
-                "In each channel that knows it: both ends of a conversation may be channels here. Of its deliveries, \
-                 the oldest first, as many are told as an answer of 4 MiB holds.",
+                "In each channel that has it: both ends of a conversation may be channels here. Lists its deliveries, \
+                 the oldest first, as many as fit into a response of 4 MiB.",
             )
             .query(|query| query.id::<ChannelId>("channel_id"))
             .list::<TraceView>()
@@ -62,7 +62,7 @@ pub struct TraceView {
     pub status: MessageStatus,
     pub error: Option<MessageError>,
     pub client_ref: Option<String>,
-    /// The request that sent it; it stands in the log of the node that took it.
+    /// The id of the request that sent it; the log of the node that received the request has it.
     pub request_id: Option<String>,
     /// The value of `X-Gateway-Correlation-Id`.
     pub correlation_id: String,
@@ -164,7 +164,9 @@ fn steps_of(row: &StoredMessage) -> Vec<TraceStep> {
         Direction::Outbound => {
             step(row.created_at, "accepted", format!("stored to be sent, from {}", word(&row.source)))
         }
-        Direction::Inbound => step(row.created_at, "received", "stored, before the network was told so".to_owned()),
+        Direction::Inbound => {
+            step(row.created_at, "received", "stored, before it was acknowledged to the network".to_owned())
+        }
     };
     let reason = row.error.as_ref().map(|error| format!(": {} ({})", error.message, error.code)).unwrap_or_default();
     let last = step(row.status_at, "status", format!("{}{reason}", row.status.as_str()));

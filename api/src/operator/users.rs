@@ -28,7 +28,7 @@ pub fn routes() -> Vec<Route> {
             .doc("list_users", "List a customer's members")
             .list::<UserView>(),
         Route::operator(POST, "/v1/admin/customers/{id}/users", create)
-            .doc("create_user", "Make a member of a customer")
+            .doc("create_user", "Create a member of a customer")
             .body(parse_create, json!({ "email": "ann@example.com", "password": "correct horse battery" }))
             .created::<UserView>(),
         Route::operator(PATCH, "/v1/admin/customers/{id}/users/{user_id}", patch)

@@ -134,7 +134,7 @@ impl Pipeline {
             let reply = Reply::empty(StatusCode::FOUND).with(LOCATION, HeaderValue::from_static(self.home));
             return Ok(reply.with(VARY, HeaderValue::from_static("Accept")));
         }
-        Err(CallError::new(ErrorCode::NotFound, "no such route; /docs shows those that there are"))
+        Err(CallError::new(ErrorCode::NotFound, "no such route; /docs lists all routes"))
     }
 
     /// The error is a refusal before the handler's turn. What few requests come to is boxed, here and below: each asks for the room

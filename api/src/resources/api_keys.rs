@@ -41,8 +41,8 @@ pub fn routes() -> Vec<Route> {
         Route::account(POST, "/v1/api-keys", create)
             .doc("create_api_key", "Issue an API key")
             .about(
-                "The secret is shown in this answer alone. The key has no scope, channel or life beyond that of the \
-                 key that makes it: without `expires_at` it ends when that one does.",
+                "The secret is shown only in this response. The key cannot have a scope, a channel or a lifetime \
+                 beyond those of the key that creates it: without `expires_at` it expires when that one does.",
             )
             .body(
                 |body| CreateKey::parse(body, Timestamp(0)),
@@ -61,7 +61,7 @@ pub fn routes() -> Vec<Route> {
             .ok::<ApiKeyView>(),
         Route::account(DELETE, "/v1/api-keys/{id}", revoke)
             .doc("revoke_api_key", "Revoke an API key")
-            .about("Once this is answered, no node accepts the key.")
+            .about("Once this call has returned, no node accepts the key.")
             .no_content()
             .errors(&[E::NoOp]),
     ]
@@ -76,7 +76,7 @@ pub struct ApiKeyView {
     pub name: String,
     /// The first 12 characters of the key, safe to show.
     pub prefix: String,
-    /// The channel that the key is bound to; null for all of the account.
+    /// The channel that the key is bound to; null for all channels of the account.
     pub channel_id: Option<ChannelId>,
     pub scopes: Vec<String>,
     #[schemars(extend("enum" = ["active", "expired", "revoked"]))]
@@ -87,9 +87,9 @@ pub struct ApiKeyView {
     pub last_used_at: Option<Timestamp>,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
-    /// How it came to be.
+    /// How it was created.
     pub created_by: KeyOrigin,
-    /// The key that made it.
+    /// The key that created it.
     pub created_by_key_id: Option<KeyId>,
 }
 
@@ -107,7 +107,7 @@ impl ApiKeyView {
     }
 }
 
-/// A key with its secret: shown once, in the answer that makes it.
+/// A key with its secret: shown once, in the response that creates it.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct IssuedKey {
     #[serde(flatten)]
@@ -316,7 +316,7 @@ pub async fn delete_with_keys(
     if (many || directory.read(|state| state.is_ending(ended)))
         && let Err(error) = directory.finish_deletion(ended, Instant::now() + REST_PATIENCE).await
     {
-        tracing::info!(?ended, %error, "the directory's leader brings the deletion to its end");
+        tracing::info!(?ended, %error, "the directory's leader completes the deletion");
     }
     Ok(())
 }

@@ -76,12 +76,12 @@ pub fn routes() -> Vec<Route> {
             .doc("delete_collection", "Delete a collection, not its products")
             .no_content(),
         Route::channel(GET, "/v1/channels/{id}/business/orders", list_orders)
-            .doc("list_orders", "List orders that came as events, the latest first")
+            .doc("list_orders", "List orders that were received as events, the latest first")
             .query(|query| (Page::read(query, ListId::only()), read_orders(query)))
             .page::<Order>(),
         Route::channel(GET, "/v1/channels/{id}/business/orders/{order_id}", show_order)
             .doc("get_order", "Get an order")
-            .about("The `token` of `order.placed` is needed for an order that came before the channel was linked.")
+            .about("The `token` of `order.placed` is needed for an order from before the channel was linked.")
             .query(read_token)
             .ok::<Order>(),
         Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}/catalog", show_catalog)

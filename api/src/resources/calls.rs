@@ -13,7 +13,7 @@ use crate::route::{POST, Route};
 pub fn routes() -> Vec<Route> {
     vec![
         Route::channel(POST, "/v1/channels/{id}/calls/{call_id}/reject", reject)
-            .doc("reject_call", "Reject a call that rings")
+            .doc("reject_call", "Reject a ringing call")
             .optional_body(|body| parse_caller(body, &Suffixes::simulated()), json!({ "from": "15551234567" }))
             .no_content()
             .on_network()

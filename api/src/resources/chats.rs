@@ -41,7 +41,7 @@ pub fn routes() -> Vec<Route> {
             .on_network(),
         Route::channel(POST, "/v1/channels/{id}/chats/{chat_id}/read", read)
             .doc("read_chat", "Send read receipts")
-            .about("Without `message_ids` for all that is unread.")
+            .about("Without `message_ids`, for all unread messages.")
             .optional_body(
                 |body| parse_reading(body, &Suffixes::simulated()),
                 json!({ "message_ids": ["3EB0A1B2C3D4E5F60718293A4B5C6D7E8F901234"] }),

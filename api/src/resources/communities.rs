@@ -40,7 +40,7 @@ pub fn routes() -> Vec<Route> {
             .ok::<Community>()
             .errors(&[ErrorCode::NoOp]),
         Route::channel(DELETE, "/v1/channels/{id}/communities/{community_id}", deactivate)
-            .doc("deactivate_community", "End a community; its groups stay")
+            .doc("deactivate_community", "Deactivate a community; its groups remain")
             .no_content(),
         Route::channel(POST, "/v1/channels/{id}/communities/{community_id}/groups", create_group)
             .doc("create_community_group", "Create a group in a community")
@@ -48,11 +48,11 @@ pub fn routes() -> Vec<Route> {
             .created::<Group>()
             .errors(&[ErrorCode::UndeliverableRecipient]),
         Route::channel(PUT, "/v1/channels/{id}/communities/{community_id}/groups/{group_id}", add_group)
-            .doc("add_community_group", "Bring a group into a community")
+            .doc("add_community_group", "Add a group to a community")
             .ok::<SubGroup>()
             .errors(&[ErrorCode::NoOp]),
         Route::channel(DELETE, "/v1/channels/{id}/communities/{community_id}/groups/{group_id}", remove_group)
-            .doc("remove_community_group", "Take a group out of a community")
+            .doc("remove_community_group", "Remove a group from a community")
             .no_content()
             .errors(&[ErrorCode::NoOp]),
         Route::channel(POST, "/v1/channels/{id}/communities/{community_id}/groups/{group_id}/join", join_group)

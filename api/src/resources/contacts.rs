@@ -45,7 +45,7 @@ pub fn routes() -> Vec<Route> {
             .ok::<CountedPage<Contact>>(),
         Route::channel(POST, "/v1/channels/{id}/contacts/check", check)
             .doc("check_contacts", "Find out which numbers are registered")
-            .about("At most 200 numbers a minute and channel: beyond, 429 `rate_limited`.")
+            .about("At most 200 numbers per minute and channel; beyond that, 429 `rate_limited`.")
             .body(parse_check, json!({ "phones": ["15551234567"] }))
             .list::<ContactCheck>()
             .on_network(),
@@ -62,14 +62,14 @@ pub fn routes() -> Vec<Route> {
             .ok::<Contact>()
             .on_network(),
         Route::channel(PATCH, "/v1/channels/{id}/contacts/{contact_id}", rename)
-            .doc("rename_contact", "Save a contact's name in the address book, or take it out")
+            .doc("rename_contact", "Save a contact's name in the address book, or remove it")
             .about(LOOKED_UP)
             .body(parse_name, json!({ "name": "Ann" }))
             .ok::<Contact>()
             .on_network(),
         Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}/picture", picture)
             .doc("get_contact_picture", "Get a contact's picture")
-            .about("Asked for at the network when what is known of it is older than 24 hours.")
+            .about("The network is asked if what is known of the picture is older than 24 hours.")
             .query(asked_picture)
             .ok::<ContactPicture>()
             .on_network(),

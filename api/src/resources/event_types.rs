@@ -18,7 +18,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::public(GET, EVENT_TYPES_PATH, list)
             .doc("list_event_types", "List the events, with the schema and an example of each")
-            .about("What an endpoint can subscribe to, webhooks are sent, and the event stream tells.")
+            .about("What endpoints can subscribe to, and what webhooks and the event stream carry.")
             .list::<EventType>(),
     ]
 }
@@ -26,11 +26,11 @@ pub fn routes() -> Vec<Route> {
 #[derive(Serialize, JsonSchema)]
 struct EventType {
     name: EventName,
-    /// What has happened when it is told of.
+    /// What has happened when it is sent.
     description: &'static str,
     /// JSON Schema of the whole event, the body of a webhook.
     schema: serde_json::Map<String, Value>,
-    /// Such a body.
+    /// An example of a body.
     example: serde_json::Map<String, Value>,
 }
 

@@ -47,7 +47,7 @@ pub fn routes() -> Vec<Route> {
             .ok::<Joined>()
             .errors(&[ErrorCode::NoOp]),
         Route::channel(GET, "/v1/channels/{id}/groups/invite/{invite_code}", preview)
-            .doc("preview_group_invite", "Show what a group's invite leads to")
+            .doc("preview_group_invite", "Show the group of an invite")
             .ok::<GroupPreview>(),
         Route::channel(GET, "/v1/channels/{id}/groups/{group_id}", show)
             .doc("get_group", "Show a group")
@@ -64,14 +64,14 @@ pub fn routes() -> Vec<Route> {
             .ok::<Group>()
             .errors(&[ErrorCode::NoOp]),
         Route::channel(PUT, "/v1/channels/{id}/groups/{group_id}/picture", set_picture)
-            .doc("set_group_picture", "Give a group a picture")
+            .doc("set_group_picture", "Set a group's picture")
             .about("The body names the picture, or is the picture itself.")
             .body(parse_source, json!({ "picture_url": "https://example.com/a.png" }))
             .content_body(picture_content())
             .ok::<GroupPicture>()
             .errors(FETCHED),
         Route::channel(DELETE, "/v1/channels/{id}/groups/{group_id}/picture", remove_picture)
-            .doc("remove_group_picture", "Take a group's picture away")
+            .doc("remove_group_picture", "Remove a group's picture")
             .no_content()
             .errors(&[ErrorCode::NoOp]),
         Route::channel(PATCH, "/v1/channels/{id}/groups/{group_id}/settings", change_settings)
@@ -94,10 +94,10 @@ pub fn routes() -> Vec<Route> {
             .no_content()
             .errors(&[ErrorCode::NoOp]),
         Route::channel(GET, "/v1/channels/{id}/groups/{group_id}/join-requests", join_requests)
-            .doc("list_group_join_requests", "List who waits to be let into a group")
+            .doc("list_group_join_requests", "List the requests to join a group")
             .list::<JoinRequest>(),
         Route::channel(POST, "/v1/channels/{id}/groups/{group_id}/join-requests", decide_requests)
-            .doc("decide_group_join_requests", "Let those who wait into a group, or turn them away")
+            .doc("decide_group_join_requests", "Accept or reject requests to join a group")
             .addressed_body(parse_decision, json!({ "action": "approve", "participants": ["15550001002"] }))
             .ok::<ParticipantsResult>(),
     ];

@@ -26,7 +26,7 @@ pub fn routes() -> Vec<Route> {
     let mut routes = probes();
     routes.push(
         Route::public(GET, "/v1/status/summary", summary)
-            .doc("get_status_summary", "See how the gateway does as a whole")
+            .doc("get_status_summary", "Get the state of the whole gateway")
             .ok::<StatusSummary>(),
     );
     routes
@@ -35,9 +35,9 @@ pub fn routes() -> Vec<Route> {
 /// What a supervisor asks; on both ports.
 pub fn probes() -> Vec<Route> {
     vec![
-        Route::public(GET, "/healthz", healthz).doc("get_health", "See whether the node lives").ok::<Health>(),
+        Route::public(GET, "/healthz", healthz).doc("get_health", "Check whether the node is alive").ok::<Health>(),
         Route::public(GET, "/readyz", readyz)
-            .doc("get_readiness", "See whether the node takes requests")
+            .doc("get_readiness", "Check whether the node accepts requests")
             .ok::<Readiness>()
             .json::<Readiness>(StatusCode::SERVICE_UNAVAILABLE),
     ]
@@ -62,7 +62,7 @@ async fn healthz(ctx: &mut RequestContext) -> Outcome {
 struct Readiness {
     #[schemars(extend("enum" = ["ready", "not_ready"]))]
     status: &'static str,
-    /// Each part, and how it is.
+    /// Each part, and its condition.
     checks: BTreeMap<&'static str, Cow<'static, str>>,
 }
 

@@ -29,7 +29,7 @@ pub fn routes() -> Vec<Route> {
             .errors(&[E::Other]),
         Route::channel(POST, "/v1/channels/{id}/labels", create)
             .doc("create_label", "Create a label")
-            .about("Without a `color` it gets the first that no label has.")
+            .about("Without a `color` it gets the first unused one.")
             .body(read_label, json!({ "name": "Lead", "color": 1 }))
             .created::<Label>()
             .on_network()
@@ -41,11 +41,11 @@ pub fn routes() -> Vec<Route> {
             .on_network()
             .errors(&[E::NoOp]),
         Route::channel(DELETE, "/v1/channels/{id}/labels/{label_id}", delete)
-            .doc("delete_label", "Delete a label, and take it off everything")
+            .doc("delete_label", "Delete a label, and remove it from everything")
             .no_content()
             .on_network(),
         Route::channel(GET, "/v1/channels/{id}/labels/{label_id}/associations", list_associations)
-            .doc("list_label_associations", "List the chats and messages that bear a label")
+            .doc("list_label_associations", "List the chats and messages that have a label")
             .query(|query| (read_kind(query), Page::read(query, ListId::only())))
             .page::<LabelAssociation>()
             .errors(&[E::Other]),
@@ -55,7 +55,7 @@ pub fn routes() -> Vec<Route> {
             .on_network()
             .errors(&[E::NoOp]),
         Route::channel(DELETE, "/v1/channels/{id}/labels/{label_id}/chats/{chat_id}", take_from_chat)
-            .doc("unlabel_chat", "Take a label off a chat")
+            .doc("unlabel_chat", "Remove a label from a chat")
             .no_content()
             .on_network()
             .errors(&[E::NoOp]),
@@ -66,7 +66,7 @@ pub fn routes() -> Vec<Route> {
             .on_network()
             .errors(&[E::MessageNotFound, E::NoOp]),
         Route::channel(DELETE, "/v1/channels/{id}/labels/{label_id}/messages/{message_id}", take_from_message)
-            .doc("unlabel_message", "Take a label off a message")
+            .doc("unlabel_message", "Remove a label from a message")
             .query(|query| read_chat(query, &Suffixes::simulated()))
             .no_content()
             .on_network()
@@ -77,7 +77,7 @@ pub fn routes() -> Vec<Route> {
             .errors(&[E::Other]),
         Route::channel(PUT, "/v1/channels/{id}/chats/{chat_id}/labels", set_of_chat)
             .doc("set_chat_labels", "Set the labels of a chat")
-            .about("The whole set: those that are not named are taken off.")
+            .about("This is the whole set: labels that are not listed are removed.")
             .body(read_label_ids, json!({ "label_ids": ["1", "4"] }))
             .list::<Label>()
             .on_network()

@@ -14,8 +14,8 @@ use crate::route::{GET, Route};
 pub fn routes() -> Vec<Route> {
     vec![
         Route::account(GET, "/v1/limits", show)
-            .doc("get_limits", "See how many calls are left")
-            .about("`per_channel` is of the channel that the query names, or that the key is bound to.")
+            .doc("get_limits", "Get how many calls are left")
+            .about("`per_channel` is about the channel in the query, or the one that the key is bound to.")
             .query(|query| query.id::<ChannelId>("channel_id"))
             .ok::<Limits>()
             .errors(&[ErrorCode::ChannelNotFound, ErrorCode::ChannelAccessDenied]),

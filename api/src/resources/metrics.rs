@@ -21,10 +21,10 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::account(GET, "/v1/metrics", show)
             .multi_channel()
-            .doc("get_metrics", "Get how the channels of the account do")
+            .doc("get_metrics", "Get metrics of the account's channels")
             .about(
-                "Counts are of the window, which begins with a whole hour: see `since`. `channels`, `queued` and `retrying` \
-                 are as of now. A latency is null while there is nothing to tell of.",
+                "Counts are for the window, which begins at a full hour: see `since`. `channels`, `queued` and \
+                 `retrying` are current. A latency is null while nothing was measured.",
             )
             .query(asked)
             .ok::<Metrics>()
@@ -61,7 +61,7 @@ impl Window {
 
 #[derive(Serialize, JsonSchema)]
 struct Metrics {
-    /// What the figures are of.
+    /// The time that the figures are about.
     #[schemars(extend("enum" = WINDOWS.map(|window| window.word)))]
     window: &'static str,
     /// When the window begins.
@@ -79,9 +79,9 @@ struct Metrics {
 
 #[derive(Serialize, JsonSchema)]
 struct MessageMetrics {
-    /// Messages that went out.
+    /// Messages that were sent.
     outbound: OutboundMetrics,
-    /// Messages that came in.
+    /// Messages that were received.
     inbound: u64,
 }
 
@@ -107,7 +107,7 @@ struct WebhookMetrics {
     latency_ms: LatencyView,
 }
 
-/// `null` while there is nothing to tell of.
+/// `null` while nothing was measured.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Latencies")]
 struct LatencyView {

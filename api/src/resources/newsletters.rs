@@ -42,11 +42,11 @@ pub fn routes() -> Vec<Route> {
             .query(|query| (read_country(query), Page::read(query, ListId::only())))
             .page::<Newsletter>(),
         Route::channel(GET, "/v1/channels/{id}/newsletters/invite/{invite_code}", show_invited)
-            .doc("get_newsletter_by_invite", "Show the newsletter that an invite code leads to")
+            .doc("get_newsletter_by_invite", "Show the newsletter of an invite code")
             .ok::<Newsletter>(),
         Route::channel(GET, "/v1/channels/{id}/newsletters/{newsletter_id}", show)
             .doc("get_newsletter", "Show a newsletter")
-            .about("One that the channel does not know is asked of the network while it is connected.")
+            .about("If the channel does not know it, the network is asked, provided that the channel is connected.")
             .query(read_refresh)
             .ok::<Newsletter>(),
         Route::channel(PATCH, "/v1/channels/{id}/newsletters/{newsletter_id}", change)
@@ -67,7 +67,7 @@ pub fn routes() -> Vec<Route> {
             .no_content()
             .errors(&[ErrorCode::NoOp]),
         Route::channel(PUT, "/v1/channels/{id}/newsletters/{newsletter_id}/mute", mute)
-            .doc("mute_newsletter", "Mute a newsletter, or end that")
+            .doc("mute_newsletter", "Mute or unmute a newsletter")
             .body(parse_muted, json!({ "muted": true }))
             .ok::<Newsletter>()
             .errors(&[ErrorCode::NoOp]),

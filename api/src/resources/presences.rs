@@ -21,7 +21,7 @@ pub fn routes() -> Vec<Route> {
             .plan_blocks()
             .doc("send_presence", "Show a presence")
             .about(
-                "`available` and `unavailable` are the account's, whatever `to` names. `typing` and `recording` last \
+                "`available` and `unavailable` apply to the account, whatever `to` says. `typing` and `recording` last \
                  about 25 s at the receiver; `paused` ends them.",
             )
             .addressed_body(ShowPresence::parse, json!({ "to": "15551234567", "presence": "typing" }))
@@ -32,7 +32,7 @@ pub fn routes() -> Vec<Route> {
             .ok::<PresenceState>(),
         Route::channel(POST, "/v1/channels/{id}/presences/{contact_id}/subscription", subscribe)
             .doc("subscribe_presence", "Subscribe to a contact's presence")
-            .about("Kept for 24 hours after the last use, and at most 500 a channel.")
+            .about("A subscription is kept for 24 hours after its last use; a channel has at most 500.")
             .no_content()
             .errors(of_network)
             .errors(&[E::NoOp]),

@@ -24,8 +24,8 @@ pub fn routes() -> Vec<Route> {
         Route::channel(PATCH, "/v1/channels/{id}/profile", patch)
             .doc("update_profile", "Change the channel's profile")
             .about(
-                "Name, about and picture are changed in this order. Where a later one fails the earlier ones stay, \
-                 and `details.applied` of the error names them.",
+                "Name, about and picture are changed in this order. If one fails, the earlier ones stay changed, and \
+                 `details.applied` of the error lists them.",
             )
             .body(parse_patch, json!({ "name": "Sales", "about": "We answer within an hour" }))
             .ok::<ChannelProfile>()
@@ -55,7 +55,7 @@ fn parse_patch(body: &Body) -> Result<Patch, CallError> {
             fields.refuse("clear_picture", Violation::new(IssueCode::Conflict, why));
         }
         if clear == Some(false) && !["name", "about", "picture_url"].iter().any(|field| fields.has(field)) {
-            fields.refuse("clear_picture", Violation::new(IssueCode::Empty, "false alone changes nothing"));
+            fields.refuse("clear_picture", Violation::new(IssueCode::Empty, "must be true, or be left out"));
         }
         fields.between(|| set_or_cleared(&["name", "about"]));
         let picture = url.map(NewPicture::At).or((clear == Some(true)).then_some(NewPicture::Clear));
@@ -106,7 +106,7 @@ async fn patch(call: &mut ChannelCall) -> Outcome {
         note(&mut applied, "picture", done)?;
     }
     if applied.is_empty() {
-        return Err(CallError::no_op("the profile is so already"));
+        return Err(CallError::no_op("the profile has these values already"));
     }
     found(call).await
 }

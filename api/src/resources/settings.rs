@@ -23,7 +23,7 @@ pub fn routes() -> Vec<Route> {
         route
             .header(
                 "If-Match",
-                "The `updated_at` that was read, in quotes: the settings change only if they are still those.",
+                "The `updated_at` that was read, in quotes: the settings change only if nobody has changed them since.",
                 json!({ "type": "string", "examples": ["\"2026-01-01T00:00:00.000Z\""] }),
             )
             .ok::<Settings>()
@@ -36,8 +36,8 @@ pub fn routes() -> Vec<Route> {
         Route::channel(PATCH, "/v1/channels/{id}/settings", patch)
             .doc("update_settings", "Change a channel's settings")
             .about(
-                "Fields that are left out stay. Another `proxy_url` takes effect at the next connection; the answer \
-                 then has the header `X-Gateway-Restart-Required: true`.",
+                "Fields that are left out stay as they are. A new `proxy_url` takes effect at the next connection; the \
+                 response then has the header `X-Gateway-Restart-Required: true`.",
             )
             .body_here(
                 |body, here| SettingsPatch::parse(body, here.media_days, here.target_policy),
@@ -45,7 +45,7 @@ pub fn routes() -> Vec<Route> {
             )
             .also(changes),
         Route::channel(DELETE, "/v1/channels/{id}/settings", reset)
-            .doc("reset_settings", "Give a channel the default settings")
+            .doc("reset_settings", "Reset a channel's settings to the defaults")
             .also(changes),
     ]
 }
@@ -102,6 +102,6 @@ fn sealed(call: &ChannelCall, proxy: Proxy) -> Result<SealedProxy, CallError> {
     }
     let (customer, purpose) = (&call.caller.customer, proxy_purpose(call.channel.id));
     let sealed = call.cluster().secrets().seal(customer, &purpose, proxy.url.as_bytes());
-    let sealed = sealed.map_err(|error| failure::internal("a proxy cannot be sealed", &error))?;
+    let sealed = sealed.map_err(|error| failure::internal("a proxy cannot be encrypted", &error))?;
     Ok(SealedProxy { shown: proxy.shown, sealed: Some(Bytes::from(sealed)) })
 }

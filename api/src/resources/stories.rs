@@ -29,7 +29,7 @@ pub fn routes() -> Vec<Route> {
         Route::channel(POST, "/v1/channels/{id}/stories", post)
             .plan_blocks()
             .doc("post_story", "Post a story")
-            .about("It is shown for 24 hours. Without `recipients` the account's own privacy settings say to whom.")
+            .about("It is shown for 24 hours. Without `recipients`, the account's privacy settings decide who sees it.")
             .body_schema(
                 |_| StoryRequest::schema(),
                 vec![("text", json!({ "type": "text", "text": "Open until eight", "background_color": "#1E6E4F" }))],

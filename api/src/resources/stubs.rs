@@ -17,7 +17,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 fn stub(route: Route) -> Route {
-    route.about("Declared, and not there yet: it answers 501.").errors(&[ErrorCode::NotImplemented])
+    route.about("Not implemented yet: it answers 501.").errors(&[ErrorCode::NotImplemented])
 }
 
 async fn list_stories(_: &mut ChannelCall) -> Outcome {

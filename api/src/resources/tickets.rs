@@ -28,7 +28,7 @@ pub fn routes() -> Vec<Route> {
             .page::<TicketView>(),
         Route::account(POST, "/v1/support/tickets", create)
             .doc("create_ticket", "Ask for help")
-            .about("An account opens at most ten tickets on a day of UTC.")
+            .about("An account can open at most ten tickets per day (UTC).")
             .body(
                 NewTicket::parse,
                 json!({ "subject": "No messages", "message": "None since noon", "category": "delivery" }),
@@ -39,8 +39,8 @@ pub fn routes() -> Vec<Route> {
             .doc("get_ticket", "Get a support ticket with its messages")
             .ok::<Conversation<TicketView>>(),
         Route::account(POST, "/v1/support/tickets/{id}/messages", say)
-            .doc("add_ticket_message", "Write another message of a support ticket")
-            .about("Opens the ticket again, unless it is closed: then it is refused with `bad_request`.")
+            .doc("add_ticket_message", "Add a message to a support ticket")
+            .about("Reopens the ticket, unless it is closed: then the call is refused with `bad_request`.")
             .body(parse_message, json!({ "message": "It began after an update" }))
             .created::<TicketMessage>(),
     ];
@@ -70,7 +70,7 @@ impl From<&TicketRecord> for TicketView {
     }
 }
 
-/// A ticket, in the way in which its reader sees it, with what was written.
+/// A ticket as its reader sees it, with its messages.
 #[derive(Serialize, JsonSchema)]
 pub struct Conversation<T> {
     #[serde(flatten)]

@@ -37,7 +37,7 @@ pub fn routes() -> Vec<Route> {
             .list::<WebhookEndpoint>(),
         Route::account(POST, "/v1/webhook-endpoints", create)
             .doc("create_webhook_endpoint", "Create a webhook endpoint")
-            .about("Without `channel_id` it gets the events of all channels. `events` are names, or `*` alone.")
+            .about("Without `channel_id` it gets the events of all channels. `events` are names, or only `*`.")
             .body_here(
                 |body, here| CreateEndpoint::parse(body, here.target_policy),
                 json!({ "url": "https://example.com/hook", "events": ["message.received", "message.status"] }),
@@ -49,7 +49,7 @@ pub fn routes() -> Vec<Route> {
             .ok::<WebhookEndpoint>(),
         Route::account(PATCH, "/v1/webhook-endpoints/{id}", patch)
             .doc("update_webhook_endpoint", "Change a webhook endpoint")
-            .about("`signing_secret` null goes back to the account's default secret.")
+            .about("`signing_secret: null` returns to the account's default secret.")
             .body_here(
                 |body, here| ChangeEndpoint::parse(body, here.target_policy),
                 json!({ "events": ["*"], "enabled": true }),
@@ -61,8 +61,8 @@ pub fn routes() -> Vec<Route> {
         Route::account(GET, "/v1/webhook-endpoints/{id}/signing-secret", signing_secret)
             .doc("get_signing_secret", "Get the secret that signs an endpoint's deliveries")
             .about(
-                "Each reading of it is on record. The account's default secret is not for keys that are bound to a \
-                 channel, nor for members who are neither `admin` nor `owner`.",
+                "Each call is recorded in the audit log. Keys that are bound to a channel, and members who are neither \
+                 `admin` nor `owner`, cannot get the account's default secret.",
             )
             .ok::<SigningSecret>()
             .errors(&[E::ChannelScopedKey]),
@@ -74,7 +74,7 @@ pub fn routes() -> Vec<Route> {
 struct WebhookEndpoint {
     id: EndpointId,
     customer_id: CustomerId,
-    /// The channel whose events it hears; null for all of the account.
+    /// The channel whose events it receives; null for those of all channels of the account.
     channel_id: Option<ChannelId>,
     url: String,
     events: EventFilter,
@@ -107,7 +107,7 @@ impl WebhookEndpoint {
     }
 }
 
-/// The create answer alone echoes the secret that was given.
+/// Only the response to a creation contains the secret that was given.
 #[derive(Serialize, JsonSchema)]
 struct CreatedWebhookEndpoint {
     #[serde(flatten)]
@@ -241,7 +241,7 @@ pub fn find(call: &AccountCall) -> Result<Arc<EndpointRecord>, CallError> {
 fn seal(call: &AccountCall, endpoint: EndpointId, secret: &str) -> Result<Vec<u8>, CallError> {
     let purpose = secret_purpose(endpoint);
     let sealed = call.cluster().secrets().seal(&call.caller.customer, &purpose, secret.as_bytes());
-    sealed.map_err(|error| failure::internal("a signing secret cannot be sealed", &error))
+    sealed.map_err(|error| failure::internal("a signing secret cannot be encrypted", &error))
 }
 
 /// The values may be credentials, and so are sealed like secrets.
@@ -251,7 +251,7 @@ fn seal_headers(call: &AccountCall, endpoint: EndpointId, headers: &StaticHeader
     }
     let text = serde_json::to_vec(headers).map_err(|error| failure::internal("headers cannot be written", &error))?;
     let sealed = call.cluster().secrets().seal(&call.caller.customer, &headers_purpose(endpoint), &text);
-    let sealed = sealed.map_err(|error| failure::internal("headers cannot be sealed", &error))?;
+    let sealed = sealed.map_err(|error| failure::internal("headers cannot be encrypted", &error))?;
     Ok(SealedHeaders { names: headers.iter().map(|(name, _)| name.clone()).collect(), sealed: Some(sealed) })
 }
 

@@ -28,17 +28,14 @@ pub fn routes() -> Vec<Route> {
         Route::account(POST, "/v1/webhook-endpoints/test", of_url)
             .multi_channel()
             .doc("test_webhook_url", "Try out a URL with a signed request")
-            .body_here(
-                |body, here| parse_probe(body, here.target_policy),
-                json!({ "url": "https://example.com/hook" }),
-            )
+            .body_here(|body, here| parse_probe(body, here.target_policy), json!({ "url": "https://example.com/hook" }))
             .ok::<TestResult>(),
         Route::account(POST, "/v1/webhook-endpoints/{id}/test", of_endpoint)
             .doc("test_webhook_endpoint", "Try out an endpoint with a signed request")
             .about(
-                "With `event`, the request is the example of that event, whatever the endpoint subscribes to: it is marked \
-                 `\"test\": true`, and bears no `X-Gateway-Delivery-Id`, as it is no delivery. Without, it is \
-                 `webhook.test`.",
+                "With `event`, the request is the example of that event, whatever the endpoint subscribes to: it is \
+                 marked `\"test\": true`, and has no `X-Gateway-Delivery-Id`, since it is not a delivery. Without it, \
+                 the event is `webhook.test`.",
             )
             .optional_body(parse_event, json!({ "event": "message.received" }))
             .ok::<TestResult>(),

@@ -30,13 +30,13 @@ fn at_least(least: u64) -> RangedU64ValueParser<usize> {
 
 #[derive(Debug, Parser)]
 #[command(
-    about = "Measures a gateway cluster on this machine, beside etcd",
+    about = "Measures a gateway cluster on this machine, and compares it with etcd",
     after_help = "Examples:\n  \
         gateway-bench all --markdown results.md      B1 to B11, some fifty minutes\n  \
         gateway-bench all --quick                    the same in eight minutes, to see that it works\n  \
-        gateway-bench b5 --trials 20                 kill -9 of an owner beside etcd's leader\n  \
+        gateway-bench b5 --trials 20                 kill -9 of an owner, and of etcd's leader\n  \
         gateway-bench sends --attach DIR/dev.json    on a cluster that runs (start it with high limits)\n  \
-        gateway-bench waiting --jobs 200000          sends beside 200,000 deliveries that wait\n  \
+        gateway-bench waiting --jobs 200000          sends while 200,000 deliveries wait\n  \
         gateway-bench day                            whether folders stop growing, all times scaled down\n\n\
         Exit codes: 0 measured to the end; 1 something could not be measured; 2 wrong use."
 )]
@@ -87,11 +87,11 @@ enum Command {
     /// What B1a and B2 measure beside: the promise of a send, made by a program of few lines on etcd
     #[command(hide = true)]
     Promise(PromiseArgs),
-    /// Sends a second beside deliveries that wait for receivers that are down
+    /// Sends a second while deliveries wait for receivers that are down
     Waiting(WaitingArgs),
-    /// Whether the nodes' folders stop growing under steady load, with all that is kept for a time scaled down
+    /// Whether the nodes' folders stop growing under steady load, with all retention times scaled down
     Day(DayArgs),
-    /// What channels and keys take of every node's memory, as the directory holds them
+    /// How much memory channels and keys take on every node, in the directory
     Directory(DirectoryArgs),
 }
 
@@ -104,25 +104,25 @@ struct DirectoryArgs {
 
 #[derive(Args, Debug)]
 struct PlanArgs {
-    /// Short measurements: to see that everything works, not to take figures from
+    /// Short measurements: to check that everything works, not for results
     #[arg(long)]
     quick: bool,
-    /// Measurements of ours, each with one of etcd's beside it
+    /// How many measurements of the gateway, each paired with one of etcd
     #[arg(long, value_parser = at_least(1))]
     pairs: Option<usize>,
     /// Length of each, in seconds
     #[arg(long, value_parser = value_parser!(u64).range(SECONDS))]
     seconds: Option<u64>,
-    /// Kills
+    /// How many times a leader is killed
     #[arg(long, value_parser = at_least(1))]
     trials: Option<usize>,
-    /// Idle channels of B7 and B8, from the fewest to the most: two sizes at least, as both compare them
+    /// Numbers of idle channels for B7 and B8, from the fewest to the most: at least two, since both compare them
     #[arg(long, value_delimiter = ',', value_parser = at_least(1))]
     channels: Vec<usize>,
-    /// Writes the rows as a table in Markdown
+    /// Write the results as a Markdown table
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Writes all that was seen as JSON
+    /// Write all results as JSON
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -193,7 +193,7 @@ struct WaitingArgs {
     channels: usize,
     #[arg(long, default_value_t = 32, value_parser = at_least(1))]
     senders: usize,
-    /// Measurements in each phase, each with a twin at a cluster without deliveries
+    /// Measurements in each phase, each paired with one at a cluster without deliveries
     #[arg(long, default_value_t = 3, value_parser = at_least(1))]
     rounds: usize,
     /// Length of each
@@ -208,7 +208,7 @@ struct DayArgs {
     /// Sends a second
     #[arg(long, default_value_t = 200, value_parser = value_parser!(u32).range(1..))]
     rate: u32,
-    /// Three at least: the second half is held against its beginning
+    /// How many windows, at least three: the second half is compared with its beginning
     #[arg(long, default_value_t = 12, value_parser = at_least(3))]
     windows: usize,
     /// Length of each

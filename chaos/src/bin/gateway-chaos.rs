@@ -27,20 +27,20 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 #[derive(Debug, Parser)]
 #[command(
-    about = "Breaks a gateway cluster on this machine, and judges what it did",
+    about = "Injects faults into a gateway cluster on this machine, and checks what it did",
     after_help = "Examples:\n  \
-        gateway-chaos run --seed 7                          three minutes of everything that heals quickly\n  \
-        gateway-chaos run --profile hour                    an hour of everything, with a seed of its own\n  \
-        gateway-chaos run --profile ownership               half an hour of owners that change, of 10,000 channels\n  \
+        gateway-chaos run --seed 7                          three minutes of faults that heal quickly\n  \
+        gateway-chaos run --profile hour                    an hour of all faults, with a random seed\n  \
+        gateway-chaos run --profile ownership               half an hour in which owners of 10,000 channels change\n  \
         gateway-chaos run --only isolate,bridge --seconds 120\n  \
-        gateway-chaos run --seed 7 --report runs/7          keep history, logs, report and picture there\n  \
-        gateway-chaos run --schedule runs/7/report.json     the same faults again, whatever seed 7 draws by now\n  \
-        gateway-chaos run --bug ignore_fence                see what the judges say of nodes with a fault put back\n  \
-        gateway-chaos check runs/7                          judge it again\n  \
-        gateway-chaos prove --runs 20                       every fault put back, each in twenty runs\n  \
+        gateway-chaos run --seed 7 --report runs/7          write history, logs, report and picture there\n  \
+        gateway-chaos run --schedule runs/7/report.json     the same faults again, even if seed 7 now gives others\n  \
+        gateway-chaos run --bug ignore_fence                see what the checks say about nodes with a known bug\n  \
+        gateway-chaos check runs/7                          check it again\n  \
+        gateway-chaos prove --runs 20                       every known bug, each in twenty runs\n  \
         gateway-chaos schedule --seed 7                     what a run with this seed does, and when\n\n\
-        Exit codes: 0 all held; 1 something was violated; 2 wrong use, the world could not be made, or too little was broken; \
-        128 and its number when a signal ended it."
+        Exit codes: 0 all checks passed; 1 a check failed; 2 wrong use, the cluster could not be started, or too few \
+        faults were injected; 128 and its number when a signal ended it."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -49,24 +49,24 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a cluster, break it, judge it; needs root
+    /// Start a cluster, inject faults, and check what it did; needs root
     Run(RunArgs),
-    /// Judge a run again that was kept
+    /// Check a kept run again
     Check {
-        /// Its folder
+        /// The folder of the run
         folder: PathBuf,
     },
-    /// Show a schedule without doing it
+    /// Show a schedule without running it
     Schedule {
         #[command(flatten)]
         drawn: DrawArgs,
-        /// As JSON, which `run --schedule` plays
+        /// As JSON, for `run --schedule`
         #[arg(long)]
         json: bool,
     },
-    /// Put faults of the product back, and show that each is found; needs root
+    /// Run the gateway with known bugs, and show that each is found; needs root
     Prove(ProveArgs),
-    /// Delays what reaches a node; a run starts these by itself
+    /// Delay the traffic to a node; a run starts this by itself
     #[command(hide = true)]
     Relay {
         #[arg(long)]
@@ -78,15 +78,15 @@ enum Command {
 
 #[derive(Args, Debug)]
 struct DrawArgs {
-    /// Draws the schedule and the workload [default: another one each time]
+    /// The seed of the schedule and the workload [default: a random one]
     #[arg(long)]
     seed: Option<u64>,
     #[arg(long, value_enum, default_value_t = Named::Quick, conflicts_with = "only")]
     profile: Named,
-    /// Faults of these kinds alone
+    /// Only faults of these kinds
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Kind>,
-    /// Length of the faults, instead of the profile's own
+    /// How long faults are injected, in seconds [default: the profile's own length]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: Option<u64>,
 }
@@ -95,13 +95,13 @@ struct DrawArgs {
 struct RunArgs {
     #[command(flatten)]
     drawn: DrawArgs,
-    /// Play this schedule instead of drawing one: the report.json of another run, or what `schedule --json` has printed
+    /// Run this schedule instead of a random one: the report.json of another run, or the output of `schedule --json`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "profile", "only", "seconds"])]
     schedule: Option<PathBuf>,
-    /// Put this fault of the product back in every node, to see that it is found; may be given more than once
+    /// Run every node with this known bug, to see that it is found; may be repeated
     #[arg(long = "bug", value_name = "NAME", value_parser = bug)]
     bugs: Vec<Bug>,
-    /// Where all that is known of the run is kept; must not exist [default: chaos-SEED-TIME]
+    /// The folder for the results of the run; must not exist [default: chaos-SEED-TIME]
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
 }

@@ -16,9 +16,9 @@ use parking_lot::Mutex;
 /// Failed seeds that are named at the end; with a bug put back there may be as many as there are seeds.
 const SHOWN: usize = 100;
 
-/// The gateway's core on simulated time: a seed is a run, and the same run whenever it is made again.
+/// Runs the gateway's core on simulated time. The same seed always gives the same run.
 #[derive(Parser)]
-#[command(after_help = "Exit codes: 0 all held; 1 something did not; 2 wrong use, or there is nothing to run.")]
+#[command(after_help = "Exit codes: 0 all checks passed; 1 a check failed; 2 wrong use, or there is nothing to run.")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -26,7 +26,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run many seeds, or one, and name those in which something does not hold. Exit code 1 when there are any.
+    /// Run many seeds, or one, and list those in which a check fails. Exit code 1 if there are any.
     #[command(after_help = "Examples:\n  gateway-sim run --seeds 0..5000\n  gateway-sim run --seed 17 --trace")]
     Run(Run),
     /// Run the seeds that are kept in chaos/simulation-corpus.txt.
@@ -35,19 +35,19 @@ enum Command {
 
 #[derive(Args)]
 struct Run {
-    /// Seeds, from and to, without the last.
+    /// The range of seeds; the last is not included.
     #[arg(long, value_parser = range, default_value = "0..1000", conflicts_with = "seed")]
     seeds: Range<u64>,
     /// One seed.
     #[arg(long)]
     seed: Option<u64>,
-    /// Print all that happens, with its virtual time.
+    /// Print everything that happens, with its virtual time.
     #[arg(long, requires = "seed")]
     trace: bool,
-    /// Put a bug back, to see that it is found.
+    /// Run with this known bug, to see that it is found.
     #[arg(long, value_enum)]
     bug: Option<Bug>,
-    /// How many seeds run at once; as many as there are processors unless given.
+    /// How many seeds run at once; by default one per CPU.
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_024))]
     threads: Option<usize>,
 }

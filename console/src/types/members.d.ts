@@ -9,7 +9,7 @@ export interface components {
             channels: components["schemas"]["ChannelCounts"];
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
             /** @description The e-mail address. */
@@ -32,19 +32,19 @@ export interface components {
         ApiKey: {
             /**
              * Format: uuid
-             * @description The channel that the key is bound to; null for all of the account.
+             * @description The channel that the key is bound to; null for all channels of the account.
              */
             channel_id: string | null;
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
-            /** @description How it came to be. */
+            /** @description How it was created. */
             created_by: components["schemas"]["KeyOrigin"];
             /**
              * Format: uuid
-             * @description The key that made it.
+             * @description The key that created it.
              */
             created_by_key_id: string | null;
             /**
@@ -54,7 +54,7 @@ export interface components {
             customer_id: string;
             /**
              * Format: date-time
-             * @description When it ends.
+             * @description When it expires.
              */
             expires_at: string | null;
             /**
@@ -79,7 +79,7 @@ export interface components {
             /** @description What it grants, such as `messages.read`; an empty list grants everything. */
             scopes: string[];
             /**
-             * @description How it is.
+             * @description The status.
              * @enum {string}
              */
             status: "active" | "expired" | "revoked";
@@ -108,7 +108,7 @@ export interface components {
             actor: components["schemas"]["AuditActor"];
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
             /** @description Facts that go with it. */
@@ -131,10 +131,10 @@ export interface components {
             request_id: string | null;
             /** @description What it was done to. */
             target: components["schemas"]["AuditTarget"] | null;
-            /** @description What the client calls itself. */
+            /** @description The name that the client gives itself. */
             user_agent: string | null;
         };
-        /** @description What was acted upon; the label outlives it. */
+        /** @description What was acted upon; the label remains when it is deleted. */
         AuditTarget: {
             /** @description Its id. */
             id: string;
@@ -174,7 +174,7 @@ export interface components {
         Channel: {
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
             /**
@@ -198,9 +198,9 @@ export interface components {
             };
             /** @description Its name. */
             name: string;
-            /** @description The digits of the number. */
+            /** @description The phone number, as digits. */
             phone_number: string | null;
-            /** @description How it is. */
+            /** @description The status. */
             status: components["schemas"]["Status"];
             /** @description Why it has its status, once something has happened to it; in lists that are asked for it with `reasons`, and for operators. */
             status_reason?: components["schemas"]["Reason"] | null;
@@ -218,13 +218,13 @@ export interface components {
             connected: number;
             /**
              * Format: uint
-             * @description How many there are in all.
+             * @description How many there are in total.
              */
             total: number;
         };
         /** @description A chat as the interface shows it. */
         Chat: {
-            /** @description Whether the chat is in the archive. */
+            /** @description Whether the chat is archived. */
             archived: boolean;
             /**
              * Format: uint32
@@ -245,7 +245,7 @@ export interface components {
             muted_until: number | null;
             /** @description Whether it is pinned. */
             pinned: boolean;
-            /** @description Whether something in it is unread, or it is marked so. */
+            /** @description Whether it has unread messages, or is marked as unread. */
             unread: boolean;
         };
         /**
@@ -261,21 +261,21 @@ export interface components {
             name: "api" | "channels" | "webhooks" | "media" | "events";
             /**
              * Format: date-time
-             * @description From when on.
+             * @description From this time on.
              */
             since: string;
             /**
-             * @description How it is.
+             * @description The status.
              * @enum {string}
              */
             status: "operational" | "degraded" | "outage";
         };
         /**
-         * @description What the channel shows itself as when it has connected.
+         * @description The presence that the channel shows when it has connected.
          * @enum {string}
          */
         ConnectPresence: "available" | "unavailable" | "none";
-        /** @description A ticket, in the way in which its reader sees it, with what was written. */
+        /** @description A ticket as its reader sees it, with its messages. */
         Conversation: {
             /** @description What the ticket is about. */
             category: components["schemas"]["Category"];
@@ -286,10 +286,10 @@ export interface components {
             channel_id: string | null;
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
-            /** @description Who made it. */
+            /** @description Who created it. */
             created_by: string;
             /**
              * Format: uuid
@@ -303,9 +303,9 @@ export interface components {
              * @description Its number.
              */
             number: number;
-            /** @description How much it matters. */
+            /** @description The priority. */
             priority: components["schemas"]["Priority"];
-            /** @description How it is. */
+            /** @description The status. */
             status: components["schemas"]["TicketStatus"];
             /** @description What it is about. */
             subject: string;
@@ -319,7 +319,7 @@ export interface components {
         CreatedChannel: {
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
             /**
@@ -343,11 +343,11 @@ export interface components {
             };
             /** @description Its name. */
             name: string;
-            /** @description The digits of the number. */
+            /** @description The phone number, as digits. */
             phone_number: string | null;
             /** @description The key of the channel, when one was asked for; its secret is shown once. */
             scoped_key?: components["schemas"]["IssuedKey"] | null;
-            /** @description How it is. */
+            /** @description The status. */
             status: components["schemas"]["Status"];
             /** @description Why it has its status, once something has happened to it; in lists that are asked for it with `reasons`, and for operators. */
             status_reason?: components["schemas"]["Reason"] | null;
@@ -357,18 +357,18 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description The create answer alone echoes the secret that was given. */
+        /** @description Only the response to a creation contains the secret that was given. */
         CreatedWebhookEndpoint: {
             /**
              * Format: uuid
-             * @description The channel whose events it hears; null for all of the account.
+             * @description The channel whose events it receives; null for those of all channels of the account.
              */
             channel_id: string | null;
-            /** @description Of which kind of chats events are wanted. */
+            /** @description The kind of chats whose events are sent. */
             chat_type_filter: components["schemas"]["ChatTypeFilter"];
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
             /**
@@ -403,14 +403,14 @@ export interface components {
              * @description When a delivery last succeeded.
              */
             last_success_at: string | null;
-            /** @description What signs deliveries; null for the account's default secret. */
+            /** @description The secret that signs deliveries; null for the account's default secret. */
             signing_secret: string | null;
             /**
              * Format: date-time
              * @description When it last changed.
              */
             updated_at: string;
-            /** @description Where it is. */
+            /** @description The URL. */
             url: string;
         };
         /** @description One attempt. */
@@ -479,7 +479,7 @@ export interface components {
          */
         DisabledReason: "gone" | "failing";
         /**
-         * @description A kind of media that may be fetched as it comes in.
+         * @description A kind of media that may be fetched when it is received.
          * @enum {string}
          */
         DownloadType: "image" | "video" | "audio" | "document" | "sticker";
@@ -539,9 +539,9 @@ export interface components {
          */
         EventName: "message.received" | "message.sent" | "message.reaction" | "message.status" | "channel.connected" | "channel.disconnected" | "channel.status" | "qr.updated" | "group.created" | "group.updated" | "group.participant_added" | "group.participant_removed" | "group.admin_promoted" | "group.admin_demoted" | "chat.updated" | "chat.archived" | "chat.pinned" | "presence.updated" | "order.placed" | "order.cancelled" | "cart.updated" | "story.viewed" | "call.offered" | "call.terminated" | "contact.resolved";
         EventType: {
-            /** @description What has happened when it is told of. */
+            /** @description What has happened when it is sent. */
             description: string;
-            /** @description Such a body. */
+            /** @description An example of a body. */
             example: {
                 [key: string]: unknown;
             };
@@ -552,14 +552,14 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** @description How whoever is invited gets to choose a password. */
+        /** @description How an invited person chooses a password. */
         Invitation: {
             /**
              * Format: date-time
-             * @description When it ends.
+             * @description When it expires.
              */
             expires_at: string;
-            /** @description Whether a message goes to the address. Token and page are null then: they are for who reads its mail. */
+            /** @description Whether an e-mail is sent to the address. Token and page are null then: only that e-mail has them. */
             mailed: boolean;
             /** @description For `PUT /v1/auth/password/reset`. */
             token: string | null;
@@ -569,7 +569,7 @@ export interface components {
         InvitedMember: {
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
             /** @description The e-mail address. */
@@ -579,7 +579,7 @@ export interface components {
              * @description Its id.
              */
             id: string;
-            /** @description How whoever is invited gets to choose a password. */
+            /** @description How an invited person chooses a password. */
             invitation: components["schemas"]["Invitation"];
             /**
              * Format: date-time
@@ -594,23 +594,23 @@ export interface components {
              */
             status: "active" | "invited";
         };
-        /** @description A key with its secret: shown once, in the answer that makes it. */
+        /** @description A key with its secret: shown once, in the response that creates it. */
         IssuedKey: {
             /**
              * Format: uuid
-             * @description The channel that the key is bound to; null for all of the account.
+             * @description The channel that the key is bound to; null for all channels of the account.
              */
             channel_id: string | null;
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
-            /** @description How it came to be. */
+            /** @description How it was created. */
             created_by: components["schemas"]["KeyOrigin"];
             /**
              * Format: uuid
-             * @description The key that made it.
+             * @description The key that created it.
              */
             created_by_key_id: string | null;
             /**
@@ -620,7 +620,7 @@ export interface components {
             customer_id: string;
             /**
              * Format: date-time
-             * @description When it ends.
+             * @description When it expires.
              */
             expires_at: string | null;
             /**
@@ -647,17 +647,17 @@ export interface components {
             /** @description The whole key. It is shown once. */
             secret: string;
             /**
-             * @description How it is.
+             * @description The status.
              * @enum {string}
              */
             status: "active" | "expired" | "revoked";
         };
         /**
-         * @description How an API key came to be: with the account, by another key, by a member, or with its channel.
+         * @description How an API key was created: with the account, by another key, by a member, or with its channel.
          * @enum {string}
          */
         KeyOrigin: "signup" | "api_key" | "dashboard" | "channel_create";
-        /** @description `null` while there is nothing to tell of. */
+        /** @description `null` while nothing was measured. */
         Latencies: {
             /**
              * Format: uint64
@@ -702,7 +702,7 @@ export interface components {
             duration_seconds: number | null;
             /**
              * Format: date-time
-             * @description When it ends.
+             * @description When it expires.
              */
             expires_at: string | null;
             /** @description The name of the file. */
@@ -717,7 +717,7 @@ export interface components {
              * @description Its id.
              */
             id: string | null;
-            /** @description Such as `image/png`. */
+            /** @description The MIME type, such as `image/png`. */
             mime_type: string;
             /** @description A SHA-256 in 64 lower-case hex characters. */
             sha256: string | null;
@@ -730,7 +730,7 @@ export interface components {
             state: components["schemas"]["MediaState"];
             /** @description A signed link. */
             url: string | null;
-            /** @description Whether it can be looked at once only. */
+            /** @description Whether it can be viewed only once. */
             view_once: boolean;
             /** @description Whether it is a voice note. */
             voice: boolean;
@@ -741,22 +741,22 @@ export interface components {
             width: number | null;
         };
         /**
-         * @description Whether the bytes can be had.
+         * @description Whether the bytes are available.
          * @enum {string}
          */
         MediaState: "ready" | "failed" | "pending" | "gone" | "skipped";
-        /** @description What an upload is answered with. */
+        /** @description The response to an upload. */
         MediaUpload: {
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
-            /** @description Whether it came in or went out. */
+            /** @description Whether it was received or sent. */
             direction: components["schemas"]["MediaDirection"];
             /**
              * Format: date-time
-             * @description When it ends.
+             * @description When it expires.
              */
             expires_at: string;
             /** @description The name of the file. */
@@ -766,7 +766,7 @@ export interface components {
              * @description Its id.
              */
             id: string;
-            /** @description Such as `image/png`. */
+            /** @description The MIME type, such as `image/png`. */
             mime_type: string;
             /** @description A SHA-256 in 64 lower-case hex characters. */
             sha256: string | null;
@@ -775,13 +775,13 @@ export interface components {
              * @description Bytes, where that is known.
              */
             size_bytes: number | null;
-            /** @description Where it is. */
+            /** @description The URL. */
             url: string;
         };
         Member: {
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
             /** @description The e-mail address. */
@@ -850,9 +850,9 @@ export interface components {
         };
         /** @description Why a message failed. */
         MessageError: {
-            /** @description A stable word to match on. */
+            /** @description A stable code, for programs. */
             code: string;
-            /** @description For people. */
+            /** @description An explanation, for people. */
             message: string;
         };
         /** @description Names an existing message: its chat, its id, and whose it is. */
@@ -861,16 +861,16 @@ export interface components {
             from_me: boolean;
             /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
             id: string;
-            /** @description The conversation in which it stands. */
+            /** @description The conversation that it is in. */
             remote_jid: string;
         };
         MessageMetrics: {
             /**
              * Format: uint64
-             * @description Messages that came in.
+             * @description Messages that were received.
              */
             inbound: number;
-            /** @description Messages that went out. */
+            /** @description Messages that were sent. */
             outbound: components["schemas"]["OutboundMetrics"];
         };
         /**
@@ -883,7 +883,7 @@ export interface components {
             author: components["schemas"]["Author"];
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
             /**
@@ -916,7 +916,7 @@ export interface components {
             /** @description Deliveries of the window. */
             webhooks: components["schemas"]["WebhookMetrics"];
             /**
-             * @description What the figures are of.
+             * @description The time that the figures are about.
              * @enum {string}
              */
             window: "1h" | "24h" | "7d" | "30d";
@@ -929,7 +929,7 @@ export interface components {
             ready: number;
             /**
              * Format: uint
-             * @description How many there are in all.
+             * @description How many there are in total.
              */
             total: number;
         };
@@ -951,25 +951,25 @@ export interface components {
             sent: number;
         };
         /**
-         * @description What an attempt ended in.
+         * @description How an attempt ended.
          * @enum {string}
          */
         Outcome: "success" | "timeout" | "dns" | "connect" | "tls" | "redirect" | "http" | "blocked" | "endpoint_deleted" | "interrupted";
         PairCode: {
-            /** @description What is typed into the phone. */
+            /** @description The code to type on the phone. */
             code: string;
             /**
              * Format: date-time
-             * @description When it ends.
+             * @description When it expires.
              */
             expires_at: string;
-            /** @description The digits of the number. */
+            /** @description The phone number, as digits. */
             phone_number: string;
         };
         Plan: {
             /**
              * Format: uint32
-             * @description The most channels; null for no limit.
+             * @description The maximum number of channels; null for no limit.
              */
             channel_limit: number | null;
             /** @description Its name. */
@@ -980,7 +980,7 @@ export interface components {
              */
             overdue_since: string | null;
             /**
-             * @description How it is.
+             * @description The status.
              * @enum {string}
              */
             status: "self_hosted" | "active" | "trial" | "past_due" | "cancelled";
@@ -996,12 +996,12 @@ export interface components {
         Qr: {
             /**
              * Format: date-time
-             * @description When it ends.
+             * @description When it expires.
              */
             expires_at: string;
             /** @description The code as a picture: a PNG as a data URL. */
             qr: string;
-            /** @description The text of the code. */
+            /** @description The content of the QR code. */
             raw: string;
         };
         Quota: {
@@ -1048,13 +1048,13 @@ export interface components {
         };
         /** @description The answer to a send, and where it goes. */
         SentMessage: {
-            /** @description The caller's own label, which comes back in the answer and in `message.sent`. */
+            /** @description The caller's own reference, which is returned in the response and in `message.sent`. */
             client_ref: string | null;
             /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
             message_id: string;
             /** @description `sent` when the network has accepted it, `queued` when that is still to come. */
             status: components["schemas"]["SentStatus"];
-            /** @description Who gets it: an address, or the digits of a number. */
+            /** @description The recipient: an address, or the digits of a number. */
             to: string;
         };
         /** @enum {string} */
@@ -1062,7 +1062,7 @@ export interface components {
         Session: {
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
             /** @description Whether it is the one that asks. */
@@ -1092,17 +1092,17 @@ export interface components {
             always_online: boolean;
             /**
              * Format: uint64
-             * @description Media above this size is not fetched as it comes in.
+             * @description Media above this size is not fetched when it is received.
              * @default 26214400
              */
             auto_download_max_bytes: number;
             /**
-             * @description Whether media is fetched as it comes in, and not only when it is asked for.
+             * @description Whether media is fetched when it is received, and not only on request.
              * @default true
              */
             auto_download_media: boolean;
             /**
-             * @description Of which types media is fetched as it comes in.
+             * @description The types of media that are fetched when they are received.
              * @default [
              *       "image",
              *       "video",
@@ -1118,7 +1118,7 @@ export interface components {
              */
             device_name: string;
             /**
-             * @description Whether `message.sent` tells of what the channel's own phone wrote.
+             * @description Whether `message.sent` is also sent for messages that the channel's own phone sent.
              * @default false
              */
             emit_device_sent: boolean;
@@ -1129,22 +1129,22 @@ export interface components {
              */
             history_retention_days: number | null;
             /**
-             * @description Whether nothing is to be known of broadcast lists.
+             * @description Whether to ignore broadcast lists.
              * @default true
              */
             ignore_broadcasts: boolean;
             /**
-             * @description What is written in groups is acknowledged, and neither stored nor told.
+             * @description Whether messages in groups are only acknowledged: not stored, and without events.
              * @default false
              */
             ignore_groups: boolean;
             /**
-             * @description Whether nothing is to be known of newsletters.
+             * @description Whether to ignore newsletters.
              * @default true
              */
             ignore_newsletters: boolean;
             /**
-             * @description Whether nothing is to be known of others' stories.
+             * @description Whether to ignore others' stories.
              * @default true
              */
             ignore_stories: boolean;
@@ -1154,7 +1154,7 @@ export interface components {
              */
             link_preview: boolean;
             /**
-             * @description Senders are told at once that their message was read.
+             * @description Whether read receipts are sent as soon as messages are received.
              * @default false
              */
             mark_read_on_receive: boolean;
@@ -1165,28 +1165,27 @@ export interface components {
              */
             media_retention_days: number | null;
             /**
-             * @description What is shown when the channel connects.
+             * @description The presence that is shown when the channel connects.
              * @default unavailable
              */
             presence_on_connect: components["schemas"]["ConnectPresence"];
             /**
-             * @description Through which the channel's sessions go; with `***` in the place of its password. Takes effect at the
-             *     next connection.
+             * @description The proxy of the channel's sessions; its password is shown as `***`. Takes effect at the next connection.
              * @default null
              */
             proxy_url: string | null;
             /**
-             * @description What is written to a caller who was rejected.
+             * @description The message that is sent to a rejected caller.
              * @default null
              */
             reject_call_message: string | null;
             /**
-             * @description Calls are rejected as they come in.
+             * @description Whether calls are rejected.
              * @default false
              */
             reject_calls: boolean;
             /**
-             * @description Between two sends, in milliseconds; drawn anew for each.
+             * @description The pause between two sends, in milliseconds; chosen at random for each.
              * @default null
              */
             send_delay_ms: components["schemas"]["SendDelay"] | null;
@@ -1215,7 +1214,7 @@ export interface components {
         SigningSecret: {
             /** @description Whether it is the account's default secret. */
             is_default: boolean;
-            /** @description What signs deliveries; null for the account's default secret. */
+            /** @description The secret that signs deliveries; null for the account's default secret. */
             signing_secret: string;
         };
         /**
@@ -1228,14 +1227,14 @@ export interface components {
          * @enum {string}
          */
         Status: "pending" | "qr" | "connecting" | "reconnecting" | "connected" | "disconnected" | "logged_out" | "stopped_by_user" | "disabled_by_admin" | "error" | "failed";
-        /** @description A move of the status machine, as `GET .../status-history` shows it. */
+        /** @description A change of a channel's status, as `GET .../status-history` shows it. */
         StatusChange: {
             /**
              * Format: date-time
              * @description When it happened.
              */
             at: string;
-            /** @description Of a ban whose end the network has told. */
+            /** @description Of a ban whose end the network has announced. */
             details?: components["schemas"]["StatusDetails"] | null;
             /**
              * Format: uint64
@@ -1254,7 +1253,7 @@ export interface components {
             /** @description The status after. */
             to: components["schemas"]["Status"];
         };
-        /** @description What the network said beside the reason of a status. */
+        /** @description What the network said in addition to the reason of a status. */
         StatusDetails: {
             /**
              * Format: date-time
@@ -1268,7 +1267,7 @@ export interface components {
             /** @description The nodes. */
             nodes: components["schemas"]["Nodes"];
             /**
-             * @description How it is.
+             * @description The status.
              * @enum {string}
              */
             status: "operational" | "degraded" | "outage";
@@ -1288,7 +1287,7 @@ export interface components {
             labels: components["schemas"]["Quota"];
             /** @description Bytes of media that are kept. */
             media_bytes: components["schemas"]["Quota"];
-            /** @description Bytes that messages and webhook deliveries take on disk, about. */
+            /** @description Approximate bytes of messages and webhook deliveries on disk. */
             message_bytes: components["schemas"]["Quota"];
             /** @description Tickets that are neither solved nor closed. */
             tickets_open: components["schemas"]["Quota"];
@@ -1302,7 +1301,7 @@ export interface components {
             channel_id: string;
             /** @description The conversation: the other person's address, or the group's. */
             chat_id: string;
-            /** @description The caller's own label, which comes back in the answer and in `message.sent`. */
+            /** @description The caller's own reference, which is returned in the response and in `message.sent`. */
             client_ref: string | null;
             /** @description What else there is of the type: a location, contacts, a poll, an order, receipts. */
             content: unknown;
@@ -1310,12 +1309,12 @@ export interface components {
             correlation_id: string;
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
-            /** @description Whether it came in or went out. */
+            /** @description Whether it was received or sent. */
             direction: components["schemas"]["Direction"];
-            /** @description The emoji; an empty text takes the reaction back. */
+            /** @description The emoji; an empty text removes the reaction. */
             emoji: string | null;
             /** @description What went wrong. */
             error: components["schemas"]["MessageError"] | null;
@@ -1334,11 +1333,11 @@ export interface components {
             id: string;
             /** @description Whether the conversation is a group. */
             is_group: boolean;
-            /** @description The media, where it has some. */
+            /** @description The media, if there is any. */
             media: components["schemas"]["MediaRef"] | null;
             /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
             message_id: string;
-            /** @description Which message it is about. */
+            /** @description The message that it refers to. */
             message_key: components["schemas"]["MessageKey"] | null;
             /**
              * Format: date-time
@@ -1347,24 +1346,24 @@ export interface components {
             occurred_at: string;
             /** @description In a group, who wrote it. */
             participant: string | null;
-            /** @description The name that the sender gives itself. */
+            /** @description The sender's own name for itself. */
             push_name: string | null;
-            /** @description The message that this one answers. */
+            /** @description The message that this one replies to. */
             quoted_message_id: string | null;
             /** @description The `X-Request-Id` of the call. */
             request_id: string | null;
             /** @description Whether the API sent it, the phone itself, or it came from the network. */
             source: components["schemas"]["Source"];
-            /** @description How it is. */
+            /** @description The status. */
             status: components["schemas"]["MessageStatus"];
             /**
              * Format: date-time
-             * @description Since when.
+             * @description Since when it has this status.
              */
             status_at: string;
             /** @description The text. */
             text: string | null;
-            /** @description Who gets it: an address, or the digits of a number. */
+            /** @description The recipient: an address, or the digits of a number. */
             to: string;
             /** @description What kind it is. */
             type: string;
@@ -1372,9 +1371,9 @@ export interface components {
             webhook_deliveries: components["schemas"]["MessageDelivery"][];
         };
         TestError: {
-            /** @description A stable word to match on. */
+            /** @description A stable code, for programs. */
             code: string;
-            /** @description For people. */
+            /** @description An explanation, for people. */
             message: string;
         };
         /** @description What became of a probe. `status` is the upstream's status on the one route, and the word of `outcome` on the other. */
@@ -1413,7 +1412,7 @@ export interface components {
              * @enum {string}
              */
             signed_with: "endpoint" | "gateway_default";
-            /** @description How it is. */
+            /** @description The status. */
             status: string | number;
         };
         /**
@@ -1432,10 +1431,10 @@ export interface components {
             channel_id: string | null;
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
-            /** @description Who made it. */
+            /** @description Who created it. */
             created_by: string;
             /**
              * Format: uuid
@@ -1447,9 +1446,9 @@ export interface components {
              * @description Its number.
              */
             number: number;
-            /** @description How much it matters. */
+            /** @description The priority. */
             priority: components["schemas"]["Priority"];
-            /** @description How it is. */
+            /** @description The status. */
             status: components["schemas"]["TicketStatus"];
             /** @description What it is about. */
             subject: string;
@@ -1463,7 +1462,7 @@ export interface components {
         Usage: {
             /**
              * Format: uuid
-             * @description The channel, where the rows are by channel.
+             * @description The channel, in rows per channel.
              */
             channel_id: string | null;
             /**
@@ -1478,7 +1477,7 @@ export interface components {
             failed: number;
             /**
              * Format: date-time
-             * @description There where the rows are by hour.
+             * @description Only in rows per hour.
              */
             hour?: string | null;
             /**
@@ -1488,7 +1487,7 @@ export interface components {
             media_bytes: number;
             /**
              * Format: uint64
-             * @description Messages that came in.
+             * @description Messages that were received.
              */
             received: number;
             /**
@@ -1516,7 +1515,7 @@ export interface components {
             channel_id: string;
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
             /**
@@ -1564,7 +1563,7 @@ export interface components {
             next_attempt_at: string | null;
             /** @description Its state. */
             state: components["schemas"]["DeliveryState"];
-            /** @description Where it is. */
+            /** @description The URL. */
             url: string;
         };
         /** @description A delivery with its attempts and what it delivers. */
@@ -1583,7 +1582,7 @@ export interface components {
             channel_id: string;
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
             /**
@@ -1633,21 +1632,21 @@ export interface components {
             request: components["schemas"]["DeliveryRequest"];
             /** @description Its state. */
             state: components["schemas"]["DeliveryState"];
-            /** @description Where it is. */
+            /** @description The URL. */
             url: string;
         };
         /** @description A webhook endpoint without its secret. */
         WebhookEndpoint: {
             /**
              * Format: uuid
-             * @description The channel whose events it hears; null for all of the account.
+             * @description The channel whose events it receives; null for those of all channels of the account.
              */
             channel_id: string | null;
-            /** @description Of which kind of chats events are wanted. */
+            /** @description The kind of chats whose events are sent. */
             chat_type_filter: components["schemas"]["ChatTypeFilter"];
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
             /**
@@ -1687,7 +1686,7 @@ export interface components {
              * @description When it last changed.
              */
             updated_at: string;
-            /** @description Where it is. */
+            /** @description The URL. */
             url: string;
         };
         WebhookMetrics: {

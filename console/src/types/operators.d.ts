@@ -19,7 +19,7 @@ export interface components {
             /** @description What kind it is. */
             type: string;
         };
-        /** @description What was acted upon; the label outlives it. */
+        /** @description What was acted upon; the label remains when it is deleted. */
         AuditTarget: {
             /** @description Its id. */
             id: string;
@@ -36,7 +36,7 @@ export interface components {
         Backup: {
             /** @description The cluster that it is of. */
             cluster_id: string;
-            /** @description Of the cluster: what its records may be. */
+            /** @description The format of the cluster, which says what its records may be. */
             format: components["schemas"]["Format"];
             /**
              * Format: uint16
@@ -95,20 +95,20 @@ export interface components {
             connected: number;
             /**
              * Format: uint
-             * @description How many there are in all.
+             * @description How many there are in total.
              */
             total: number;
         };
         ClusterCheck: {
             /** @description Whether any one node can be lost now without an outage; never, with fewer than three nodes. */
             can_lose_a_node: boolean;
-            /** @description Each part, and how it is. */
+            /** @description Each part, and its condition. */
             checks: components["schemas"]["Finding"][];
-            /** @description How it is. */
+            /** @description The status. */
             status: components["schemas"]["Condition"];
         };
         ClusterFormat: {
-            /** @description What the nodes may store and say; each release understands all up to one. */
+            /** @description What the nodes may store and send; a release understands all formats up to a highest one. */
             format: components["schemas"]["Format"];
             /** @description The highest that all members understand; `null` while one does not answer. */
             highest: components["schemas"]["Format"] | null;
@@ -129,9 +129,9 @@ export interface components {
              * @description How many accounts there are.
              */
             customers: number;
-            /** @description What is not as it should be; `GET /v1/admin/check` also says what is. */
+            /** @description What is wrong; `GET /v1/admin/check` also lists what is right. */
             findings: components["schemas"]["Finding"][];
-            /** @description What the nodes may store and say; see `GET /v1/admin/format`. */
+            /** @description What the nodes may store and send; see `GET /v1/admin/format`. */
             format: components["schemas"]["Format"];
             /**
              * Format: date-time
@@ -145,7 +145,7 @@ export interface components {
             node_id: number;
             /** @description The nodes. */
             nodes: components["schemas"]["ReadyOfAll"];
-            /** @description Who asks: the name of the token, `null` for the one that all operators share. */
+            /** @description Who asks: the name of the token, or `null` for the one that all operators share. */
             operator: string | null;
             /** @description The nodes that answer, by the release that they run. */
             releases: {
@@ -153,7 +153,7 @@ export interface components {
             };
             /** @description The shards. */
             shards: components["schemas"]["ReadyOfAll"];
-            /** @description How it is. */
+            /** @description The status. */
             status: components["schemas"]["Condition"];
             /** @description Of the release. */
             version: string;
@@ -164,11 +164,11 @@ export interface components {
             webhook_endpoints: number;
         };
         /**
-         * @description How the cluster is as a whole.
+         * @description The condition of the whole cluster.
          * @enum {string}
          */
         Condition: "operational" | "degraded" | "outage";
-        /** @description A ticket, in the way in which its reader sees it, with what was written. */
+        /** @description A ticket as its reader sees it, with its messages. */
         Conversation: {
             /** @description What the ticket is about. */
             category: components["schemas"]["Category"];
@@ -179,12 +179,12 @@ export interface components {
             channel_id: string | null;
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
-            /** @description Who made it. */
+            /** @description Who created it. */
             created_by: string;
-            /** @description Whose it is. */
+            /** @description The account that it belongs to. */
             customer: components["schemas"]["CustomerView"];
             /**
              * Format: uuid
@@ -198,11 +198,11 @@ export interface components {
              * @description Its number.
              */
             number: number;
-            /** @description How much it matters. */
+            /** @description The priority. */
             priority: components["schemas"]["Priority"];
             /** @description The `X-Request-Id` of the call. */
             request_id: string | null;
-            /** @description How it is. */
+            /** @description The status. */
             status: components["schemas"]["TicketStatus"];
             /** @description What it is about. */
             subject: string;
@@ -220,7 +220,7 @@ export interface components {
             channels: components["schemas"]["ChannelCounts"];
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
             /** @description The e-mail address. */
@@ -230,7 +230,7 @@ export interface components {
              * @description Its id.
              */
             id: string;
-            /** @description Its buckets. */
+            /** @description Its rate limits. */
             limits: components["schemas"]["CustomerLimits"];
             /** @description Its name. */
             name: string;
@@ -247,7 +247,7 @@ export interface components {
             channels: components["schemas"]["ChannelCounts"];
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
             /** @description The e-mail address. */
@@ -257,7 +257,7 @@ export interface components {
              * @description Its id.
              */
             id: string;
-            /** @description Its buckets. */
+            /** @description Its rate limits. */
             limits: components["schemas"]["CustomerLimits"];
             /** @description Its name. */
             name: string;
@@ -269,11 +269,11 @@ export interface components {
             timezone: string;
         };
         CustomerLimits: {
-            /** @description The bucket of a channel. */
+            /** @description The rate limit of each channel. */
             channel: components["schemas"]["BucketRule"];
-            /** @description The bucket of the account. */
+            /** @description The rate limit of the account. */
             customer: components["schemas"]["BucketRule"];
-            /** @description What the plan allows the account to keep. */
+            /** @description How much the account may store. */
             storage: components["schemas"]["StorageLimits"];
         };
         CustomerView: {
@@ -327,7 +327,7 @@ export interface components {
              */
             error: {
                 /**
-                 * @description What to match on. The list is open: have a default branch.
+                 * @description A stable code, for programs. The list is open: have a default branch.
                  * @example auth_missing
                  * @example auth_malformed
                  * @example auth_invalid
@@ -382,7 +382,7 @@ export interface components {
                 code: string;
                 /** @description Facts that go with the code. With `invalid_request`, a list of issues with `path`, `code` and `message`. */
                 details?: unknown;
-                /** @description For people; it may change. */
+                /** @description An explanation for people; it may change. */
                 message: string;
             };
             /** @description The `X-Request-Id` of the call. */
@@ -406,7 +406,7 @@ export interface components {
             at: string;
             /**
              * Format: uint64
-             * @description Calls of webhooks' receivers.
+             * @description Attempts to call webhook receivers.
              */
             attempts: number;
             /**
@@ -426,7 +426,7 @@ export interface components {
             fsync_p99_ms: number | null;
             /**
              * Format: uint64
-             * @description Messages that the network brought.
+             * @description Messages that were received.
              */
             inbound: number;
             /**
@@ -441,7 +441,7 @@ export interface components {
             rss_bytes: number;
             /**
              * Format: uint64
-             * @description From the acceptance of a send to the network's, in milliseconds, give or take: the median; `null` without a send.
+             * @description From the acceptance of a send to that by the network: the approximate median, in milliseconds; `null` without a send.
              */
             send_p50_ms: number | null;
             /**
@@ -451,7 +451,7 @@ export interface components {
             send_p99_ms: number | null;
             /**
              * Format: uint64
-             * @description Sends that the network took.
+             * @description Sends that the network accepted.
              */
             sends: number;
             /**
@@ -463,13 +463,13 @@ export interface components {
         /** @description What one check found. */
         Finding: {
             /**
-             * @description What was looked at.
+             * @description What was checked.
              * @enum {string}
              */
             check: "nodes" | "shards" | "replicas" | "lose_a_node" | "leads" | "tasks" | "fsync" | "clock" | "disk" | "slots" | "connections" | "certificates" | "secrets" | "configuration";
-            /** @description How bad it is. */
+            /** @description How severe it is. */
             level: components["schemas"]["Level"];
-            /** @description For people. */
+            /** @description An explanation, for people. */
             message: string;
             /**
              * Format: uint64
@@ -481,11 +481,11 @@ export interface components {
         };
         /**
          * Format: uint8
-         * @description A step in what is stored and said. Counts from 1.
+         * @description The version of what nodes store and send. Counts from 1.
          */
         Format: number;
         /**
-         * @description How a group stands.
+         * @description The state of a Raft group.
          * @enum {string}
          */
         GroupState: "no_leader" | "ok" | "degraded";
@@ -495,28 +495,28 @@ export interface components {
              * @description The node that answers.
              */
             node: number;
-            /** @description How it is. */
+            /** @description The status. */
             status: string;
             /** @description Of the release. */
             version: string;
         };
-        /** @description A key with its secret: shown once, in the answer that makes it. */
+        /** @description A key with its secret: shown once, in the response that creates it. */
         IssuedKey: {
             /**
              * Format: uuid
-             * @description The channel that the key is bound to; null for all of the account.
+             * @description The channel that the key is bound to; null for all channels of the account.
              */
             channel_id: string | null;
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
-            /** @description How it came to be. */
+            /** @description How it was created. */
             created_by: components["schemas"]["KeyOrigin"];
             /**
              * Format: uuid
-             * @description The key that made it.
+             * @description The key that created it.
              */
             created_by_key_id: string | null;
             /**
@@ -526,7 +526,7 @@ export interface components {
             customer_id: string;
             /**
              * Format: date-time
-             * @description When it ends.
+             * @description When it expires.
              */
             expires_at: string | null;
             /**
@@ -553,7 +553,7 @@ export interface components {
             /** @description The whole key. It is shown once. */
             secret: string;
             /**
-             * @description How it is.
+             * @description The status.
              * @enum {string}
              */
             status: "active" | "expired" | "revoked";
@@ -561,19 +561,19 @@ export interface components {
         JoinToken: {
             /**
              * Format: date-time
-             * @description When it ends.
+             * @description When it expires.
              */
             expires_at: string;
             /** @description Shown once. */
             token: string;
         };
         /**
-         * @description How an API key came to be: with the account, by another key, by a member, or with its channel.
+         * @description How an API key was created: with the account, by another key, by a member, or with its channel.
          * @enum {string}
          */
         KeyOrigin: "signup" | "api_key" | "dashboard" | "channel_create";
         Layout: {
-            /** @description The last change; `null` when there was none since the cluster was made. */
+            /** @description The last change; `null` when there was none since the cluster was created. */
             change: components["schemas"]["LayoutChange"] | null;
             /** @description The shards. */
             shards: components["schemas"]["PlacedShard"][];
@@ -584,10 +584,7 @@ export interface components {
              * @description How many moves run at a time.
              */
             at_once: number;
-            /**
-             * @description Made by the cluster itself, to have as many replicas as there should be, or because one node had much more to do than
-             *     the others.
-             */
+            /** @description Made by the cluster itself: to restore the number of replicas, or because a node had much more load than others. */
             automatic: boolean;
             /**
              * Format: date-time
@@ -628,7 +625,7 @@ export interface components {
             state: "running" | "done" | "cancelled";
             /**
              * Format: uint
-             * @description How many there are in all.
+             * @description How many there are in total.
              */
             total: number;
             /**
@@ -637,7 +634,7 @@ export interface components {
              */
             waiting: number;
         };
-        /** @description What moves cost. */
+        /** @description The cost of moves. */
         LayoutCost: {
             /**
              * Format: uint
@@ -646,7 +643,7 @@ export interface components {
             channels: number;
             /**
              * Format: uint
-             * @description Shards whose lead moves, and the channels that log in again for it.
+             * @description Shards whose leadership moves, and the channels that log in again because of it.
              */
             leads: number;
             /**
@@ -660,11 +657,11 @@ export interface components {
             cost: components["schemas"]["LayoutCost"];
             /** @description What moves, shard by shard. */
             moves: components["schemas"]["Move"][];
-            /** @description What nodes bear now, and would then. */
+            /** @description The load of the nodes now, and after the moves. */
             nodes: components["schemas"]["NodeLoad"][];
             /**
              * Format: uint64
-             * @description For `apply`: what this plan begins would be the change of that number.
+             * @description For `apply`: the number of the change that this plan would begin.
              */
             number: number;
         };
@@ -681,9 +678,9 @@ export interface components {
              * @description When the last data key was sealed anew; `null` until then.
              */
             ended_at: string | null;
-            /** @description The key that goes. */
+            /** @description The key that is replaced. */
             from: string;
-            /** @description Nothing is sealed under the key that goes. */
+            /** @description Whether nothing is sealed under the former key any more. */
             old_key_may_go: boolean;
             /**
              * Format: date-time
@@ -693,9 +690,9 @@ export interface components {
         };
         /** @description Why a message failed. */
         MessageError: {
-            /** @description A stable word to match on. */
+            /** @description A stable code, for programs. */
             code: string;
-            /** @description For people. */
+            /** @description An explanation, for people. */
             message: string;
         };
         /**
@@ -711,7 +708,7 @@ export interface components {
             channel_id: string;
             /** @description The channel's name. */
             channel_name: string;
-            /** @description The caller's own label, which comes back in the answer and in `message.sent`. */
+            /** @description The caller's own reference, which is returned in the response and in `message.sent`. */
             client_ref: string | null;
             /** @description The value of `X-Gateway-Correlation-Id`. */
             correlation_id: string;
@@ -720,7 +717,7 @@ export interface components {
              * @description The account.
              */
             customer_id: string;
-            /** @description Whether it came in or went out. */
+            /** @description Whether it was received or sent. */
             direction: components["schemas"]["Direction"];
             /**
              * Format: uint64
@@ -738,18 +735,18 @@ export interface components {
              * @description The owner now, and its epoch.
              */
             node_id: number;
-            /** @description The request that sent it; it stands in the log of the node that took it. */
+            /** @description The id of the request that sent it; the log of the node that received the request has it. */
             request_id: string | null;
             /**
              * Format: uint16
              * @description The shard that holds the channel.
              */
             shard: number;
-            /** @description How it is. */
+            /** @description The status. */
             status: components["schemas"]["MessageStatus"];
             /** @description What happened, the first thing first. */
             steps: components["schemas"]["TraceStep"][];
-            /** @description Who gets it: an address, or the digits of a number. */
+            /** @description The recipient: an address, or the digits of a number. */
             to: string;
             /** @description What kind it is. */
             type: string;
@@ -759,7 +756,7 @@ export interface components {
             author: components["schemas"]["Author"];
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
             /**
@@ -778,8 +775,8 @@ export interface components {
             began_at: string | null;
             /**
              * Format: uint64
-             * @description While new replicas are made: the bytes that they have of the shard's state as it lies on its leader's disk. An estimate;
-             *     `null` when none is made, and when nothing lies on the disk yet. Media come beside it.
+             * @description While new replicas are created: how many bytes they have of the shard's state on its leader's disk, without media. An
+             *     estimate; `null` when none is created, and when nothing is on the disk yet.
              */
             copied_bytes: number | null;
             /**
@@ -805,7 +802,7 @@ export interface components {
             to: number[];
             /**
              * Format: uint64
-             * @description The bytes that they will have, all of them together.
+             * @description The bytes that they will have in total.
              */
             to_copy_bytes: number | null;
         };
@@ -830,7 +827,7 @@ export interface components {
         /** @enum {string} */
         MoveState: "waiting" | "running" | "done" | "cancelled";
         Node: {
-            /** @description Where its peers reach it. */
+            /** @description The address at which its peers reach it. */
             address: string;
             /**
              * Format: uint64
@@ -877,7 +874,7 @@ export interface components {
              * @description Of the Raft log, and of the state that was made of it.
              */
             log_bytes: number | null;
-            /** @description Where it is in its life; a node that is `leaving` is removed as soon as nothing is placed on it. */
+            /** @description Where it is in its life cycle; a node that is `leaving` is removed as soon as nothing is placed on it. */
             member: components["schemas"]["NodeState"];
             /** @description The shards that it leads. */
             owns: number[] | null;
@@ -898,7 +895,7 @@ export interface components {
             rss_bytes: number | null;
             /** @description Whether it serves callers, as its own `/readyz` says. */
             serves: boolean;
-            /** @description Why nothing was heard of it. */
+            /** @description Why it did not answer. */
             silence: string | null;
             /**
              * Format: uint32
@@ -927,13 +924,13 @@ export interface components {
              * @description Slots that are used.
              */
             used: number | null;
-            /** @description `null` while the node does not answer, as are all that only it knows. */
+            /** @description `null` while the node does not answer, like everything that only the node itself knows. */
             version: string | null;
             /** @description Whether it votes in the directory. */
             votes: boolean;
             /**
              * Format: uint32
-             * @description Its part of the shards, against those of others.
+             * @description Its share of the shards, relative to the other nodes.
              */
             weight: number;
             /** @description Where it stands; replicas are spread over zones. */
@@ -969,7 +966,7 @@ export interface components {
             node_id: number;
             /** @description The oldest first. */
             points: components["schemas"]["FiguresPoint"][];
-            /** @description Why nothing was heard of it; `null` otherwise. */
+            /** @description Why it did not answer; `null` otherwise. */
             silence: string | null;
         };
         /**
@@ -1004,7 +1001,7 @@ export interface components {
             node_id: number;
             /**
              * Format: uint32
-             * @description Its part of the shards, against those of others.
+             * @description Its share of the shards, relative to the other nodes.
              */
             weight: number;
         };
@@ -1022,7 +1019,7 @@ export interface components {
         };
         /** @description A node that leaves, or would. */
         NodeRemoval: {
-            /** @description Where its peers reach it. */
+            /** @description The address at which its peers reach it. */
             address: string;
             /**
              * Format: uint64
@@ -1064,14 +1061,14 @@ export interface components {
              * @description Shards that should be led from here, and those that are.
              */
             leads: number;
-            /** @description What stands once it has left. */
+            /** @description The nodes that remain once it has left. */
             left: components["schemas"]["NodesLeft"];
             /**
              * Format: uint64
              * @description Of the Raft log, and of the state that was made of it.
              */
             log_bytes: number | null;
-            /** @description Where it is in its life; a node that is `leaving` is removed as soon as nothing is placed on it. */
+            /** @description Where it is in its life cycle; a node that is `leaving` is removed as soon as nothing is placed on it. */
             member: components["schemas"]["NodeState"];
             /** @description The shards that it leads. */
             owns: number[] | null;
@@ -1092,7 +1089,7 @@ export interface components {
             rss_bytes: number | null;
             /** @description Whether it serves callers, as its own `/readyz` says. */
             serves: boolean;
-            /** @description Why nothing was heard of it. */
+            /** @description Why it did not answer. */
             silence: string | null;
             /**
              * Format: uint32
@@ -1121,20 +1118,20 @@ export interface components {
              * @description Slots that are used.
              */
             used: number | null;
-            /** @description `null` while the node does not answer, as are all that only it knows. */
+            /** @description `null` while the node does not answer, like everything that only the node itself knows. */
             version: string | null;
             /** @description Whether it votes in the directory. */
             votes: boolean;
             /**
              * Format: uint32
-             * @description Its part of the shards, against those of others.
+             * @description Its share of the shards, relative to the other nodes.
              */
             weight: number;
             /** @description Where it stands; replicas are spread over zones. */
             zone: string | null;
         };
         NodeSecrets: {
-            /** @description Why nothing was heard of it. */
+            /** @description Why it did not answer. */
             error: string | null;
             /** @description The master keys that it was given, the one for the future first; `null` when it did not say. */
             master_keys: string[] | null;
@@ -1144,7 +1141,7 @@ export interface components {
              */
             node_id: number;
         };
-        /** @description The nodes without one that leaves. */
+        /** @description The nodes that remain when one leaves. */
         NodesLeft: {
             /** @description Those of them that do not answer now. */
             away: number[];
@@ -1157,11 +1154,11 @@ export interface components {
             nodes: number;
         };
         /**
-         * @description Where a node is in its life.
+         * @description Where a node is in its life cycle.
          * @enum {string}
          */
         NodeState: "active" | "joining" | "draining" | "leaving";
-        /** @description An entry and whose log it stands in. */
+        /** @description An entry, and the account whose log it is in. */
         OwnedEntry: {
             /** @description What was done, such as `key.issued`. */
             action: string;
@@ -1169,12 +1166,12 @@ export interface components {
             actor: components["schemas"]["AuditActor"];
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
             /**
              * Format: uuid
-             * @description `null` for what no customer can be named for.
+             * @description `null` when no customer can be named.
              */
             customer_id: string | null;
             /** @description Facts that go with it. */
@@ -1197,26 +1194,26 @@ export interface components {
             request_id: string | null;
             /** @description What it was done to. */
             target: components["schemas"]["AuditTarget"] | null;
-            /** @description What the client calls itself. */
+            /** @description The name that the client gives itself. */
             user_agent: string | null;
         };
-        /** @description A key and whose it is. */
+        /** @description A key, and the account that it belongs to. */
         OwnedKey: {
             /**
              * Format: uuid
-             * @description The channel that the key is bound to; null for all of the account.
+             * @description The channel that the key is bound to; null for all channels of the account.
              */
             channel_id: string | null;
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
-            /** @description How it came to be. */
+            /** @description How it was created. */
             created_by: components["schemas"]["KeyOrigin"];
             /**
              * Format: uuid
-             * @description The key that made it.
+             * @description The key that created it.
              */
             created_by_key_id: string | null;
             /**
@@ -1228,7 +1225,7 @@ export interface components {
             customer_name: string | null;
             /**
              * Format: date-time
-             * @description When it ends.
+             * @description When it expires.
              */
             expires_at: string | null;
             /**
@@ -1253,12 +1250,12 @@ export interface components {
             /** @description What it grants, such as `messages.read`; an empty list grants everything. */
             scopes: string[];
             /**
-             * @description How it is.
+             * @description The status.
              * @enum {string}
              */
             status: "active" | "expired" | "revoked";
         };
-        /** @description A ticket, whose it is, and the request that it is about. */
+        /** @description A ticket, its account, and the request that it is about. */
         OwnedTicket: {
             /** @description What the ticket is about. */
             category: components["schemas"]["Category"];
@@ -1269,12 +1266,12 @@ export interface components {
             channel_id: string | null;
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
-            /** @description Who made it. */
+            /** @description Who created it. */
             created_by: string;
-            /** @description Whose it is. */
+            /** @description The account that it belongs to. */
             customer: components["schemas"]["CustomerView"];
             /**
              * Format: uuid
@@ -1286,11 +1283,11 @@ export interface components {
              * @description Its number.
              */
             number: number;
-            /** @description How much it matters. */
+            /** @description The priority. */
             priority: components["schemas"]["Priority"];
             /** @description The `X-Request-Id` of the call. */
             request_id: string | null;
-            /** @description How it is. */
+            /** @description The status. */
             status: components["schemas"]["TicketStatus"];
             /** @description What it is about. */
             subject: string;
@@ -1304,7 +1301,7 @@ export interface components {
         PlacedChannel: {
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
             /**
@@ -1338,7 +1335,7 @@ export interface components {
              * @description The owner; `null` for a channel that nobody has asked about.
              */
             node_id: number | null;
-            /** @description The digits of the number. */
+            /** @description The phone number, as digits. */
             phone_number: string | null;
             /** @description The nodes that keep its state. */
             replicas: number[];
@@ -1347,7 +1344,7 @@ export interface components {
              * @description The shard that holds the channel.
              */
             shard: number | null;
-            /** @description How it is. */
+            /** @description The status. */
             status: components["schemas"]["Status"];
             /** @description Why it has its status, once something has happened to it; in lists that are asked for it with `reasons`, and for operators. */
             status_reason?: components["schemas"]["Reason"] | null;
@@ -1381,7 +1378,7 @@ export interface components {
         Plan: {
             /**
              * Format: uint32
-             * @description The most channels; null for no limit.
+             * @description The maximum number of channels; null for no limit.
              */
             channel_limit: number | null;
             /** @description Its name. */
@@ -1392,7 +1389,7 @@ export interface components {
              */
             overdue_since: string | null;
             /**
-             * @description How it is.
+             * @description The status.
              * @enum {string}
              */
             status: "self_hosted" | "active" | "trial" | "past_due" | "cancelled";
@@ -1417,12 +1414,12 @@ export interface components {
             used: number | null;
         };
         Readiness: {
-            /** @description Each part, and how it is. */
+            /** @description Each part, and its condition. */
             checks: {
                 [key: string]: string;
             };
             /**
-             * @description How it is.
+             * @description The status.
              * @enum {string}
              */
             status: "ready" | "not_ready";
@@ -1435,7 +1432,7 @@ export interface components {
             ready: number;
             /**
              * Format: uint
-             * @description How many there are in all.
+             * @description How many there are in total.
              */
             total: number;
         };
@@ -1493,7 +1490,7 @@ export interface components {
             state_hash: string;
         };
         /**
-         * @description How a replica stands.
+         * @description The state of a replica.
          * @enum {string}
          */
         ReplicaState: "ok" | "behind" | "stopped" | "silent";
@@ -1527,7 +1524,7 @@ export interface components {
             nodes: components["schemas"]["NodeSecrets"][];
             /**
              * Format: uint
-             * @description How many are still to be sealed anew.
+             * @description How many are still to be sealed again.
              */
             remaining: number;
             /** @description How many of them are sealed under which master key. */
@@ -1545,7 +1542,7 @@ export interface components {
         SessionKey: {
             /**
              * Format: date-time
-             * @description Until when tokens of the key before are taken; `null` when there is none.
+             * @description Until when tokens of the former key are accepted; `null` when there is none.
              */
             former_until: string | null;
             /**
@@ -1582,7 +1579,7 @@ export interface components {
             leader: number | null;
             /** @description The nodes that hold it. */
             replicas: components["schemas"]["Replica"][];
-            /** @description Whether its leader commits nothing of what it has proposed, as that node says itself. */
+            /** @description Whether its leader cannot commit what it has proposed, as that node reports. */
             stalled: boolean;
             /** @description Its state. */
             state: components["schemas"]["GroupState"];
@@ -1612,12 +1609,12 @@ export interface components {
             labels: components["schemas"]["Quota"];
             /** @description Bytes of media that are kept. */
             media_bytes: components["schemas"]["Quota"];
-            /** @description Bytes that messages and webhook deliveries take on disk, about. */
+            /** @description Approximate bytes of messages and webhook deliveries on disk. */
             message_bytes: components["schemas"]["Quota"];
             /** @description Tickets that are neither solved nor closed. */
             tickets_open: components["schemas"]["Quota"];
         };
-        /** @description What the plan allows the account to keep. */
+        /** @description How much the plan allows the account to store. */
         StorageLimits: {
             /**
              * Format: uint64
@@ -1641,7 +1638,7 @@ export interface components {
             media_bytes: number;
             /**
              * Format: uint64
-             * @description Bytes that messages and webhook deliveries take on disk, about.
+             * @description Approximate bytes of messages and webhook deliveries on disk.
              */
             message_bytes: number;
             /**
@@ -1670,7 +1667,7 @@ export interface components {
              * @description Since when no delivery has succeeded.
              */
             failing_since: string | null;
-            /** @description What the last attempt at the oldest of them came to; `null` before the first one, and beyond the first fifty rows. */
+            /** @description How the last attempt at the oldest of them failed; `null` before the first one, and beyond the first fifty rows. */
             last_error: string | null;
             /**
              * Format: date-time
@@ -1690,11 +1687,11 @@ export interface components {
             /** @description Whether there may be more than were counted. */
             or_more: boolean;
             /**
-             * @description `disabled`: nobody is called. `failing`: attempts fail. `slow`: deliveries wait all the same.
+             * @description `disabled`: no attempts are made. `failing`: attempts fail. `slow`: attempts succeed, but deliveries wait.
              * @enum {string}
              */
             state: "disabled" | "failing" | "slow";
-            /** @description Where it is. */
+            /** @description The URL. */
             url: string;
             /**
              * Format: uint
@@ -1711,7 +1708,7 @@ export interface components {
         TimelineEntry: {
             /** @description As in the audit log. */
             action: string;
-            /** @description Who did it; of type `system` what the cluster itself has seen, with the number of the node that saw it. */
+            /** @description Who did it; type `system` marks what the cluster itself observed, with the number of the node that did. */
             actor: components["schemas"]["AuditActor"];
             /**
              * Format: date-time
@@ -1740,7 +1737,7 @@ export interface components {
              * @description The node that it is about; `null` when it is about another thing.
              */
             node_id: number | null;
-            /** @description In words. */
+            /** @description A summary in words. */
             summary: string;
             /** @description What it was done to. */
             target: components["schemas"]["AuditTarget"] | null;
@@ -1773,7 +1770,7 @@ export interface components {
         User: {
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description When it was created.
              */
             created_at: string;
             /**

@@ -16,9 +16,9 @@ use crate::presence::Presence;
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "GroupCreatedData")]
 pub struct GroupCreated {
-    /// The group as it is then.
+    /// The group at that time.
     pub group: Group,
-    /// How the channel came to be in it.
+    /// How the channel joined it.
     pub origin: GroupOrigin,
     pub actor: Option<Address>,
     /// Unix seconds.
@@ -42,10 +42,10 @@ pub struct GroupUpdated {
 #[schemars(rename = "GroupMembersData")]
 pub struct GroupMembers {
     pub group_id: Address,
-    /// Whom it is about.
+    /// The members that it is about.
     pub participants: Vec<Address>,
     pub actor: Option<Address>,
-    /// How they came or went; not told of promotions and demotions.
+    /// How they joined or left; absent for promotions and demotions.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("enum" = ["added", "invite_link", "approved", "removed", "left"]))]
     pub reason: Option<MembersReason>,
@@ -116,13 +116,13 @@ pub struct ChatPinned {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "PresenceUpdatedData")]
 pub struct PresenceUpdated {
-    /// Who it is.
+    /// Whose presence it is.
     pub id: Address,
     pub chat_id: Address,
     pub presence: Presence,
     /// Unix seconds.
     pub last_seen_at: Option<i64>,
-    /// In a group: who it is.
+    /// In a group, the member whose presence it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub participant: Option<Address>,
     /// For filters by chat.
@@ -167,7 +167,7 @@ pub struct CartUpdated {
     pub sender: Sender,
     /// The cart.
     pub cart_id: Option<String>,
-    /// What it holds.
+    /// Its items.
     pub items: Vec<CartItem>,
     /// In thousandths of the currency's unit.
     pub total_amount: Option<u64>,
@@ -202,7 +202,7 @@ pub struct CallOffered {
     pub is_video: bool,
     pub is_group: bool,
     pub group_id: Option<Address>,
-    /// Offered while the channel was away.
+    /// Whether it was offered while the channel was not connected.
     pub offline: bool,
     /// Unix seconds.
     pub timestamp: i64,
@@ -218,9 +218,9 @@ pub struct CallTerminated {
     #[serde(flatten)]
     pub sender: Sender,
     pub reason: CallEnd,
-    /// Whether a call of the API or the settings of the channel rejected it.
+    /// Whether the API or the settings of the channel rejected it.
     pub rejected_by_gateway: bool,
-    /// How long it was spoken, where it took place.
+    /// How long the call lasted, if it was answered.
     pub duration_seconds: Option<u32>,
     /// Unix seconds.
     pub timestamp: i64,

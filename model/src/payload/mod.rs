@@ -92,7 +92,7 @@ pub struct MessageReceived {
     pub to: Address,
     #[serde(flatten)]
     pub chat: Chat,
-    /// The name that the sender gives itself.
+    /// The sender's own name for itself.
     pub push_name: Option<String>,
     /// What was written: a type and its fields.
     pub body: ReceivedBody,
@@ -101,25 +101,25 @@ pub struct MessageReceived {
     /// Members of the group who are mentioned.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mentions: Vec<Address>,
-    /// Everybody in the group is mentioned.
+    /// Whether everybody in the group is mentioned.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub mentions_all: bool,
     /// Whether it was forwarded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub forwarded: bool,
-    /// Whether it can be opened once.
+    /// Whether it can be opened only once.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_view_once: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ephemeral_expiration: Option<u32>,
-    /// An undecryptable message of the same id came before.
+    /// Whether an undecryptable message with the same id came before.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub recovered: bool,
-    /// When the gateway took it in.
+    /// When the gateway received it.
     pub received_at: Timestamp,
     /// The network's time in Unix seconds.
     pub timestamp: i64,
-    /// The text was cut to fit the largest envelope.
+    /// Whether the text was cut because the event was too large.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
@@ -140,7 +140,7 @@ pub enum SendSource {
 pub struct MessageSent {
     pub message_id: MessageId,
     pub client_ref: Option<String>,
-    /// Who gets it.
+    /// The recipient.
     pub to: Address,
     #[serde(flatten)]
     pub chat: Chat,
@@ -179,7 +179,7 @@ pub struct SendError {
 #[schemars(rename = "MessageStatusData")]
 pub struct MessageStatus {
     pub message_id: MessageId,
-    /// Who gets it.
+    /// The recipient.
     pub to: Address,
     pub status: AckStatus,
     pub is_group: bool,
@@ -190,7 +190,7 @@ pub struct MessageStatus {
     pub participant: Option<Address>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_ref: Option<String>,
-    /// Set with `failed`.
+    /// Only with the status `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<SendError>,
 }
@@ -203,11 +203,11 @@ pub struct MessageReaction {
     pub sender: Sender,
     #[serde(flatten)]
     pub chat: Chat,
-    /// Of the reaction itself.
+    /// The id of the reaction itself.
     pub message_id: MessageId,
     /// The message that is reacted to.
     pub message_key: MessageKey,
-    /// Empty when the reaction was taken back.
+    /// Empty when the reaction was removed.
     pub emoji: String,
     pub from_me: bool,
     /// The network's time in Unix seconds.
@@ -220,7 +220,7 @@ pub struct MessageReaction {
 pub struct ChannelConnected {
     pub phone_number: String,
     pub lid: Option<Address>,
-    /// The name that the sender gives itself.
+    /// The sender's own name for itself.
     pub push_name: Option<String>,
     /// When the connection was made.
     pub connected_at: Timestamp,
@@ -245,11 +245,11 @@ pub struct ChannelStatus {
     pub previous_status: Status,
     /// The status from now on.
     pub status: Status,
-    /// What moved it.
+    /// Why it changed.
     pub reason: Reason,
     /// When it changed.
     pub changed_at: Timestamp,
-    /// Of a ban whose end the network has told.
+    /// Of a ban whose end the network has announced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<StatusDetails>,
 }
@@ -258,7 +258,7 @@ pub struct ChannelStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "QrUpdatedData")]
 pub struct QrUpdated {
-    /// A PNG data URL.
+    /// The QR code: a PNG as a data URL.
     pub qr: String,
     pub raw: String,
     pub expires_at: Timestamp,
@@ -319,30 +319,30 @@ macro_rules! events {
 }
 
 events! {
-    MessageReceived(Box<MessageReceived>) "message.received" "Somebody wrote to the channel, in a chat of two, a group or a newsletter.",
-    MessageSent(MessageSent) "message.sent" "The network has accepted a message of the channel, sent by a call or by the phone itself.",
-    MessageReaction(MessageReaction) "message.reaction" "Somebody reacted to a message, or took the reaction back.",
-    MessageStatus(MessageStatus) "message.status" "A sent message has come further: to the network, to a recipient, before its eyes; or it failed.",
+    MessageReceived(Box<MessageReceived>) "message.received" "The channel received a message, in a direct chat, a group or a newsletter.",
+    MessageSent(MessageSent) "message.sent" "The network has accepted a message of the channel, sent through the API or from the phone itself.",
+    MessageReaction(MessageReaction) "message.reaction" "Somebody reacted to a message, or removed the reaction.",
+    MessageStatus(MessageStatus) "message.status" "The status of a sent message has changed: accepted by the network, delivered, read, played or failed.",
     ChannelConnected(ChannelConnected) "channel.connected" "The channel is connected and can send.",
-    ChannelDisconnected(ChannelDisconnected) "channel.disconnected" "The channel has lost its connection, or gave it up.",
+    ChannelDisconnected(ChannelDisconnected) "channel.disconnected" "The channel has lost its connection, or has closed it.",
     ChannelStatus(ChannelStatus) "channel.status" "The status of the channel has changed.",
-    QrUpdated(QrUpdated) "qr.updated" "There is a new QR code to pair the channel with. Mostly for pages that show it.",
-    GroupCreated(Box<GroupCreated>) "group.created" "The channel is in a group from now on: it made it, joined it or was added.",
+    QrUpdated(QrUpdated) "qr.updated" "There is a new QR code for pairing the channel. Mostly for pages that show it.",
+    GroupCreated(Box<GroupCreated>) "group.created" "The channel is in a group from now on: it created the group, joined it or was added.",
     GroupUpdated(GroupUpdated) "group.updated" "The subject, the description or settings of a group have changed.",
-    GroupParticipantAdded(GroupMembers) "group.participant_added" "Somebody came into a group.",
+    GroupParticipantAdded(GroupMembers) "group.participant_added" "Somebody joined a group or was added.",
     GroupParticipantRemoved(GroupMembers) "group.participant_removed" "Somebody left a group or was removed.",
     GroupAdminPromoted(GroupMembers) "group.admin_promoted" "Members of a group have become admins.",
-    GroupAdminDemoted(GroupMembers) "group.admin_demoted" "Admins of a group are plain members again.",
-    ChatUpdated(ChatUpdated) "chat.updated" "Flags of a chat have changed: unread, muted, disappearing messages, labels; or it was cleared or deleted.",
-    ChatArchived(ChatArchived) "chat.archived" "A chat went into the archive, or came out of it.",
-    ChatPinned(ChatPinned) "chat.pinned" "A chat was pinned to the top, or is no more.",
-    PresenceUpdated(PresenceUpdated) "presence.updated" "Somebody whose presence is subscribed to is there, away, typing or recording.",
+    GroupAdminDemoted(GroupMembers) "group.admin_demoted" "Admins of a group have become ordinary members again.",
+    ChatUpdated(ChatUpdated) "chat.updated" "Settings of a chat have changed: unread, muted, disappearing messages, labels; or it was cleared or deleted.",
+    ChatArchived(ChatArchived) "chat.archived" "A chat was archived or unarchived.",
+    ChatPinned(ChatPinned) "chat.pinned" "A chat was pinned to the top or unpinned.",
+    PresenceUpdated(PresenceUpdated) "presence.updated" "Somebody whose presence the channel subscribes to is available, unavailable, typing or recording.",
     OrderPlaced(Box<OrderPlaced>) "order.placed" "Somebody has ordered from the channel's catalog.",
     OrderCancelled(OrderCancelled) "order.cancelled" "An order was cancelled.",
     CartUpdated(CartUpdated) "cart.updated" "Somebody's cart has changed.",
     StoryViewed(StoryViewed) "story.viewed" "Somebody has seen a story of the channel for the first time.",
     CallOffered(CallOffered) "call.offered" "Somebody calls the channel.",
-    CallTerminated(CallTerminated) "call.terminated" "A call is over for the channel.",
+    CallTerminated(CallTerminated) "call.terminated" "A call has ended for the channel.",
     ContactResolved(ContactResolved) "contact.resolved" "The phone number behind a LID has become known.",
 }
 

@@ -77,7 +77,7 @@ fn read_mentions(fields: &Fields<'_>, to: Option<AddressKind>, suffixes: &Suffix
     });
     let Some(mentioned) = mentioned else { return };
     if to.is_some_and(|to| to != AddressKind::Group) {
-        fields.refuse(KEY, Violation::new(IssueCode::Conflict, "only in a group can somebody be mentioned"));
+        fields.refuse(KEY, Violation::new(IssueCode::Conflict, "mentions are possible only in a group"));
     }
     if mentioned.len() > 1 && mentioned.contains(&None) {
         fields.refuse(KEY, Violation::new(IssueCode::Conflict, "name members or \"all\", not both"));

@@ -34,7 +34,7 @@ impl DeliveryState {
 }
 
 crate::words! {
-    /// What an attempt ended in.
+    /// How an attempt ended.
     #[derive(JsonSchema)]
     Outcome {
         Success = "success",

@@ -80,7 +80,7 @@ impl EventFilter {
         }
         let mut names = Vec::new();
         for word in words {
-            let both = || Violation::new(IssueCode::Conflict, "give * alone, or the names of events");
+            let both = || Violation::new(IssueCode::Conflict, "give only *, or the names of events");
             let name = word.ok_or_else(both)?;
             if !names.contains(&name) {
                 names.push(name);
@@ -96,7 +96,7 @@ fn known_event(value: &Value) -> Judged<Option<EventName>> {
     if text == EVERY_EVENT {
         return Ok(None);
     }
-    let unknown = || Violation::new(IssueCode::Enum, "must be an event name such as message.received, or * alone");
+    let unknown = || Violation::new(IssueCode::Enum, "must be an event name such as message.received, or only *");
     EventName::parse(text).map(Some).ok_or_else(unknown)
 }
 

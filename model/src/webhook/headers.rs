@@ -38,7 +38,7 @@ pub fn static_headers(value: &Value) -> Judged<StaticHeaders> {
         judge_value(name, value)?;
         let lower = name.to_ascii_lowercase();
         if seen.contains(&lower) {
-            return Err(Violation::new(IssueCode::Conflict, format!("{name} stands twice")));
+            return Err(Violation::new(IssueCode::Conflict, format!("{name} is given twice")));
         }
         seen.push(lower);
     }
@@ -49,7 +49,7 @@ pub fn static_headers(value: &Value) -> Judged<StaticHeaders> {
 fn judge_name(name: &str) -> Judged<()> {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(token) {
-        return Err(Violation::new(IssueCode::Format, format!("{name:?} is no name of a header")));
+        return Err(Violation::new(IssueCode::Format, format!("{name:?} is not the name of a header")));
     }
     if name.len() > LONGEST_NAME {
         return Err(Violation::new(IssueCode::TooLong, format!("names of at most {LONGEST_NAME} characters")));

@@ -223,7 +223,7 @@ impl Connection {
 
     /// Ends the connection because a login may still be on its way that nobody wants any more.
     pub fn give_up(&self) {
-        tracing::warn!("the network does not confirm the end of a login: its connection is given up");
+        tracing::warn!("the network does not confirm the end of a session: its connection is closed");
         self.close();
     }
 

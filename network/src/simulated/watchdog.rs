@@ -30,7 +30,7 @@ fn keep(connection: &Weak<Connection>) {
         && let Some(connection) = connection.upgrade()
     {
         // Nobody would cut its sessions when their owners' right ends.
-        tracing::error!("the watchdog over sessions panicked: the connection to the network is closed, and made anew");
+        tracing::error!("the watchdog of sessions panicked: the connection to the network is closed, and opened again");
         connection.close();
     }
 }

@@ -24,7 +24,7 @@ const SEAL: &str = "manifest_sha256";
 /// A backup as a whole.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Of the cluster: what its records may be.
+    /// The format of the cluster, which says what its records may be.
     pub format: Format,
     /// The release that took it.
     pub release: String,

@@ -89,7 +89,7 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
         anyhow::Ok(restorer)
     };
     let restorer = write().map_err(|error| {
-        let room = if is_full(&error) { "there is no room: free some, and " } else { "" };
+        let room = if is_full(&error) { "there is no space: free some, and " } else { "" };
         error.context(format!("{room}empty {} before you try again", folder.display()))
     })?;
     DataFolder::found(folder, cluster_id, node, storage_id, format).with_context(|| folder.display().to_string())?;
@@ -111,7 +111,7 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
     say(format!("cluster {cluster_id}, node {node}, in {}", args.node.dir.display()));
     say(format!("  channels that wait for `connect`: {}", restorer.stopped));
     if restorer.unpaired > 0 {
-        say(format!("  channels that were being paired and begin anew: {}", restorer.unpaired));
+        say(format!("  channels that were being paired and have to start again: {}", restorer.unpaired));
     }
     if manifest.media_gone > 0 {
         say(format!("  media whose bytes were gone when the backup was taken: {}", manifest.media_gone));

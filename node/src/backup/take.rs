@@ -37,7 +37,7 @@ pub async fn run(to: Depot, shown: &Location, args: &OperatorArgs) -> anyhow::Re
     } else {
         show::prose(&check::summary(&manifest));
         show::prose(&format!(
-            "  in {shown}; keep the master key apart from it: without it nothing sealed can be opened"
+            "  in {shown}; keep the master key apart from it: without that key nothing encrypted can be read"
         ));
     }
     Ok(Verdict::Well)
@@ -59,7 +59,7 @@ pub async fn take(operator: Operator, to: Depot, tells: bool) -> anyhow::Result<
     };
     let Err(error) = backup.take_all(shards).await else { return Ok(backup.manifest) };
     let error = match is_full(&error) {
-        true => error.context("there is no room for the backup: free some, or name another place with --to"),
+        true => error.context("there is no space for the backup: free some, or name another place with --to"),
         false => error,
     };
     // The manifest first: without it there is no backup.
@@ -108,7 +108,7 @@ impl Backup {
                     return Err(error.context(format!("taking {}", name_of(group))));
                 }
                 Err(error) => {
-                    tracing::warn!(group, %error, "a state was not read to its end; trying again");
+                    tracing::warn!(group, %error, "the state of a group was not read completely; trying again");
                     tokio::time::sleep(PAUSE).await;
                 }
             }

@@ -71,7 +71,7 @@ pub struct BucketArgs {
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = "The cluster keeps running meanwhile. Secrets stay sealed: keep the master key apart from the backup.\n\n\
+    after_help = "The cluster keeps running. Secrets stay encrypted: keep the master key apart from the backup.\n\n\
         Examples:\n  \
         gateway backup --to /backup/2026-11-21\n  \
         gateway backup verify /backup/2026-11-21\n  \

@@ -136,7 +136,7 @@ pub struct ApplyArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum ShardCommand {
-    /// Move a shard to a node: only its lead, where the node has a replica
+    /// Move a shard to a node: only its leadership, if the node has a replica already
     #[command(
         after_help = "It stays there until the layout changes: the next gateway layout apply may move it back, which \
             gateway layout plan shows.\n\n\

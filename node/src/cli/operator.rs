@@ -126,18 +126,18 @@ pub enum OperatorCommand {
     /// Show the audit log
     #[command(subcommand)]
     Audit(AuditCommand),
-    /// Exchange the master key, rotate other keys, or show what is sealed under which key
+    /// Exchange the master key, rotate other keys, or show what is encrypted under which key
     #[command(subcommand)]
     Secrets(SecretsCommand),
 }
 
 #[derive(Debug, Subcommand)]
 pub enum SecretsCommand {
-    /// Seal everything under the newest master key of the nodes; once begun, the cluster finishes it by itself
+    /// Encrypt everything again under the newest master key of the nodes; once begun, the cluster finishes it by itself
     #[command(
         after_help = "Before: create a key (openssl rand -hex 32), name it in secrets.master_key_file of every node, \
             and the old one in secrets.previous_master_key_file; restart the nodes one after the other.\n\
-            After: when nothing is sealed under the old one, and receivers use their new default secrets, remove \
+            After: when nothing is encrypted under the old one, and receivers use their new default secrets, remove \
             secrets.previous_master_key_file and restart again. Backups from before need the old key: keep it with \
             them.\n\n\
             Examples:\n  \
@@ -154,19 +154,18 @@ pub enum SecretsCommand {
     /// Replace a key of the cluster with a new one, which it creates itself
     #[command(subcommand)]
     Rotate(RotateCommand),
-    /// Show what is sealed under which master key, whether the old one is still needed, and the progress of rotations
+    /// Show what is encrypted under which master key, if the old one is still needed, and the progress of rotations
     #[command(after_help = "Example:\n  gateway secrets status")]
     Status(OperatorArgs),
 }
 
 #[derive(Debug, Subcommand)]
 pub enum RotateCommand {
-    /// The customers' data keys, which seal credentials and webhook secrets; everything is sealed again with new ones
-    #[command(
-        after_help = "The old keys are dropped a day after nothing is sealed with them (secrets.keep_former_data_keys). The \
-            command returns once it has begun, and the cluster goes on by itself.\n\n\
-            Example:\n  gateway secrets rotate data-keys && gateway secrets status"
-    )]
+    /// The customers' data keys, for credentials and webhook secrets; everything is encrypted again with new ones
+    #[command(after_help = "The old keys are dropped a day after nothing is encrypted with them \
+            (secrets.keep_former_data_keys). The command returns once it has begun, and the cluster goes on by \
+            itself.\n\n\
+            Example:\n  gateway secrets rotate data-keys && gateway secrets status")]
     DataKeys(OperatorArgs),
     /// The key that signs session tokens; tokens of the previous key stay valid until they expire, within 15 minutes
     #[command(after_help = "Example:\n  gateway secrets rotate session-key")]

@@ -60,7 +60,7 @@ pub fn validate(config: &Config) -> Result<(), Refusal> {
     let second = Duration::from_secs(1);
     // By then the shards have wiped the channels.
     let is_long = config.account.deletion_grace.0 >= second;
-    ensure(is_long, "account.deletion_grace", "is under a second", "30d is what customers are told")?;
+    ensure(is_long, "account.deletion_grace", "is under a second", "30d is the documented value")?;
     ensure(config.events.heartbeat.0 >= second, "events.heartbeat", "is under a second", "give a longer one")?;
     ensure(config.events.max_age.0 >= second, "events.max_age", "is under a second", "give a longer one")?;
     config

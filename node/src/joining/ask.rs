@@ -138,7 +138,7 @@ async fn ask(args: &JoinArgs, token: &JoinToken, storage_id: Uuid) -> anyhow::Re
         Answer::Welcome(welcome) => Ok(*welcome),
         Answer::Refused(reason) => {
             let remedy = "fix what it names and run this again, or give another token (gateway token)";
-            Err(Refusal::new(subject, format!("does not let this machine in: {reason}"), remedy).into())
+            Err(Refusal::new(subject, format!("does not admit this machine: {reason}"), remedy).into())
         }
     }
 }

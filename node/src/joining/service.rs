@@ -125,7 +125,7 @@ impl JoinService {
             Err(error @ (UpdateError::Format { .. } | UpdateError::TooLarge { .. })) => return Err(error.to_string()),
             Err(UpdateError::Unavailable) => return Err("the cluster has no leader right now; try again".to_owned()),
         };
-        tracing::info!(node = id, peer = %peer, "a node is let in");
+        tracing::info!(node = id, peer = %peer, "a node is admitted");
         let Pair { certificate, key } =
             authority.issue(id, self.config.peer.certificate_life.0).map_err(|error| error.to_string())?;
         let nodes: Vec<(NodeId, String)> =
@@ -233,7 +233,7 @@ pub async fn keep_authority(cluster: Arc<Cluster>, ca_pem: String, key_file: Pat
                     Ok(()) => return,
                     Err(Kept::Later) => {}
                     Err(Kept::Never(error)) => {
-                        tracing::warn!(error = format!("{error:#}"), "no node can be let in: peer.ca_key_file");
+                        tracing::warn!(error = format!("{error:#}"), "no node can be admitted: peer.ca_key_file");
                         return;
                     }
                 }

@@ -46,7 +46,7 @@ fn print(secrets: &SecretsView) {
         let nodes = secrets.nodes.iter().filter(has).map(|node| node.node_id);
         table.row([master.clone(), count.to_string(), listed(nodes)]);
     }
-    table.print_or("nothing is sealed yet");
+    table.print_or("nothing is encrypted yet");
     for node in &secrets.nodes {
         if let Some(error) = &node.error {
             say(format!("node {} did not say which keys it has: {error}", node.node_id));
@@ -72,9 +72,12 @@ fn of_data_keys(rotation: Option<&DataKeysView>) -> String {
         (_, Some(at)) => format!("the customers' data keys were rotated; the old ones were dropped at {at}"),
         ("changing", _) => "customers are getting new data keys".to_owned(),
         ("keeping", _) => {
-            format!("nothing is sealed with old data keys any more; {former_keys} of them are kept for a while")
+            format!("nothing is encrypted with old data keys any more; {former_keys} of them are kept for a while")
         }
-        _ => format!("what old data keys have sealed is being sealed again; shards {} are left", listed(shards_left)),
+        _ => format!(
+            "what was encrypted with old data keys is being encrypted again; shards {} are left",
+            listed(shards_left)
+        ),
     }
 }
 
@@ -175,11 +178,11 @@ fn progress(secrets: &SecretsView) -> String {
 fn conclusion(secrets: &SecretsView) -> String {
     match (&secrets.exchange, &*secrets.state) {
         (_, "waiting") => waiting(secrets),
-        (_, "rewrapping") => format!("{} data keys are still to be sealed again", secrets.remaining),
-        (None, _) => format!("everything is sealed under {}, which was never exchanged", secrets.master_key),
+        (_, "rewrapping") => format!("{} data keys are still to be encrypted again", secrets.remaining),
+        (None, _) => format!("everything is encrypted under {}, which was never exchanged", secrets.master_key),
         (Some(exchange), _) if !exchange.old_key_may_go => "an exchange is about to finish".to_owned(),
         (Some(ExchangeView { from, signs_with_both_until, .. }), _) => {
-            let may_go = format!("nothing is sealed under the old key {from}: it is no longer needed");
+            let may_go = format!("nothing is encrypted under the old key {from}: it is no longer needed");
             if *signs_with_both_until > Timestamp::now() {
                 format!(
                     "{may_go}; until {signs_with_both_until} nodes that keep it sign with the old default secrets too, \

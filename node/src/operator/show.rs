@@ -470,7 +470,7 @@ mod tests {
     fn prose_is_wrapped_between_words_and_nothing_of_it_is_lost() {
         let mut table = Table::new(&["LEVEL", "WHAT", "WHAT TO DO"]);
         let what = "the disk of node 3 has 2.0 GiB left of 100.0 GiB, which is little for a log that grows";
-        let remedy = "make room, or remove the node and let another one in with a larger disk";
+        let remedy = "free some space, or remove the node and add another one with a larger disk";
         table.row(["warning".to_owned(), what.to_owned(), remedy.to_owned()]);
         assert!(is_narrow(&table), "{table}");
         for word in what.split(' ').chain(remedy.split(' ')) {

@@ -226,12 +226,13 @@ pub enum Rejection {
     #[error("the cluster does not exist yet")]
     NotFormed,
     #[error(
-        "node {node} is known with another data folder (storage id {known}); a wiped or foreign folder cannot take its place"
+        "node {node} is known with another data folder (storage id {known}); an emptied or foreign folder cannot \
+         replace it"
     )]
     ForeignStorage { node: NodeId, known: Uuid },
-    #[error("node {0} is no member of this cluster; let it in with a token of its own (gateway token, gateway join)")]
+    #[error("node {0} is no member of this cluster; let it join with a token (gateway token, gateway join)")]
     NodeUnknown(NodeId),
-    #[error("node {0} was removed from this cluster; let it in under a new id (gateway token, gateway join)")]
+    #[error("node {0} was removed from this cluster; let it join under a new id (gateway token, gateway join)")]
     NodeRemoved(NodeId),
     #[error("node {0} is the last one that can hold replicas")]
     LastNode(NodeId),
@@ -240,38 +241,40 @@ pub enum Rejection {
     #[error("a cluster has at most {limit} nodes")]
     NodeLimit { limit: u32 },
     #[error(
-        "node {node} has the address {address}; one that leaves has it until it is gone (gateway node remove --wait)"
+        "node {node} has the address {address}; a node that leaves keeps it until it is removed (gateway node remove \
+         --wait)"
     )]
     AddressTaken { node: NodeId, address: String },
     #[error("the token is not known")]
     TokenUnknown,
-    #[error("the token has let another node in")]
+    #[error("the token was used by another node")]
     TokenUsed,
     #[error("the token expired at {0}")]
     TokenExpired(Timestamp),
     #[error(
-        "a change of the layout is under way: see it through with gateway layout watch, or drop what waits with gateway layout cancel"
+        "a change of the layout is under way: wait for it with gateway layout watch, or cancel the waiting moves with \
+         gateway layout cancel"
     )]
     LayoutRuns,
     #[error("the layout has changed since")]
     LayoutStale,
     #[error("the change of the layout is over")]
     LayoutOver,
-    #[error("it is sealed under another master key than the cluster's, {0}")]
+    #[error("it is encrypted under another master key than the cluster's, {0}")]
     OtherMasterKey(MasterKeyId),
-    #[error("an exchange of the master key is under way: data keys are still sealed under the one before")]
+    #[error("an exchange of the master key is under way: data keys are still encrypted under the former one")]
     ExchangeRuns,
     #[error("no exchange of the master key is under way")]
     ExchangeOver,
     #[error("the cluster does not have its authority's key: set peer.ca_key_file on one of its nodes")]
     NoAuthority,
-    #[error("the cluster's authority is being rotated: gateway secrets status tells what it waits for")]
+    #[error("the cluster's authority is being rotated: gateway secrets status shows what it waits for")]
     AuthorityRotates,
     #[error("the rotation of the cluster's authority is at another step")]
     AuthorityStep,
-    #[error("node {0} is not as far")]
+    #[error("node {0} has not reached this step")]
     NodeBehind(NodeId),
-    #[error("a rotation of the data keys is under way: gateway secrets status tells how far it is")]
+    #[error("a rotation of the data keys is under way: gateway secrets status shows the progress")]
     DataKeysRotate,
     #[error("the rotation of the data keys is at another step")]
     DataKeysStep,
@@ -307,7 +310,7 @@ pub enum Rejection {
     EmailTaken,
     #[error("an account has at most {limit} members")]
     UserLimit { limit: u32 },
-    #[error("an account keeps an owner: make another member its owner first")]
+    #[error("an account must have an owner: make another member its owner first")]
     LastOwner,
     #[error("the token is not the one that was sent last, or has expired")]
     VerificationUnknown,
@@ -329,7 +332,7 @@ pub enum Rejection {
     TicketLimit { limit: u32 },
     #[error("node {0} has not said that it understands the new format: start it with this release, or remove it")]
     NotSealed(NodeId),
-    #[error("the command is of a newer version ({0}) than the node that leads the directory understands")]
+    #[error("the command has a newer version ({0}) than the node that leads the directory understands")]
     UnknownVersion(u8),
     #[error("the command cannot be read")]
     Unreadable,

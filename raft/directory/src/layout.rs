@@ -16,8 +16,7 @@ pub struct LayoutRecord {
     pub moves: Vec<MoveRecord>,
     /// How many moves run at once.
     pub at_once: u16,
-    /// Made by the cluster itself, to have as many replicas as there should be, or because one node had much more to do than
-    /// the others.
+    /// Made by the cluster itself: to restore the number of replicas, or because a node had much more load than others.
     pub automatic: bool,
     pub began_at: Timestamp,
     /// Set when no move waits or runs any more.

@@ -64,7 +64,7 @@ pub struct SealedKey {
     pub sealed: Vec<u8>,
 }
 
-/// Where a node is in its life.
+/// Where a node is in its life cycle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeState {
@@ -87,12 +87,12 @@ impl NodeState {
     /// What a node in this state does and what may be done about it, for whoever asked for what it cannot do.
     pub fn in_words(self) -> &'static str {
         match self {
-            Self::Joining => "was let in and was never started: start it, or remove it",
+            Self::Joining => "was admitted and never started: start it, or remove it",
             Self::Active => "is in service",
             Self::Draining => "is drained",
             Self::Leaving => {
-                "is being removed, and there is no way back: once it is gone, let its machine in again under a new id \
-                 (gateway token, gateway join)"
+                "is being removed, and there is no way back: once it is removed, let its machine join again under a \
+                 new id (gateway token, gateway join)"
             }
         }
     }
@@ -163,7 +163,7 @@ pub struct CustomerRecord {
     pub deleted_at: Option<Timestamp>,
 }
 
-/// How an API key came to be: with the account, by another key, by a member, or with its channel.
+/// How an API key was created: with the account, by another key, by a member, or with its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyOrigin {
@@ -313,7 +313,7 @@ impl AuditActor {
     }
 }
 
-/// What was acted upon; the label outlives it.
+/// What was acted upon; the label remains when it is deleted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditTarget {
     #[serde(rename = "type")]

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 /// How far the exchange of the master key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MasterExchange {
-    /// The key that goes.
+    /// The key that is replaced.
     pub from: MasterKeyId,
     pub began_at: Timestamp,
     /// Set when nothing is sealed under any other key than the cluster's.

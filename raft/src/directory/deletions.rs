@@ -98,7 +98,7 @@ impl Directory {
                         None => return,
                         Some(Ok(())) => {}
                         Some(Err(error)) => {
-                            tracing::warn!(?what, %error, "what ended with a deletion could not be brought to its end yet")
+                            tracing::warn!(?what, %error, "a deletion could not be completed yet")
                         }
                     }
                 }

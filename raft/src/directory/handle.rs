@@ -71,7 +71,8 @@ pub enum UpdateError {
     TooLarge { bytes: usize },
     /// Nodes of an older release may be members, and would not understand it; nothing was proposed.
     #[error(
-        "it needs format {needed}, and the cluster has {has}: run `gateway format raise` when no node is to go back"
+        "it needs format {needed}, and the cluster has {has}: run `gateway format raise`, once no node has to go back \
+         to its former release"
     )]
     Format { needed: Format, has: Format },
 }

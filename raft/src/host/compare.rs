@@ -143,8 +143,8 @@ pub(crate) async fn compare(core: &Arc<Core>, comparisons: &Comparisons) -> Comp
                 index = own.index,
                 leader = core.node,
                 ?nodes,
-                "REPLICAS DIFFER: these nodes have another state than the leader has at the same index; see which of them has \
-                 what was answered, take the others out of the cluster and join them again with empty data folders"
+                "REPLICAS DIFFER: these nodes have a different state than the leader at the same index; find the nodes \
+                 whose data is wrong, remove them from the cluster, and let them join again with empty data folders"
             );
             comparisons.note(group, nodes.clone());
         }

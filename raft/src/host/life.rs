@@ -66,7 +66,7 @@ impl Life {
                 }
                 drop(running);
                 let Some(reason) = died else { return };
-                tracing::error!(group, %reason, "a group died; it is built again");
+                tracing::error!(group, %reason, "a group died; it is started again");
                 telemetry::group_died(group);
                 self.shared.note_dead(group, true);
                 let rebuilt = self.stop.run_until_cancelled(self.rebuild()).await;
@@ -84,7 +84,7 @@ impl Life {
             tokio::time::sleep(wait).await;
             match self.build().await {
                 Ok(running) => return running,
-                Err(reason) => tracing::error!(group = self.core.id, %reason, "a group cannot be built again"),
+                Err(reason) => tracing::error!(group = self.core.id, %reason, "a group cannot be started again"),
             }
             wait = (wait * 2).min(REBUILD_MAX);
         }
@@ -201,7 +201,7 @@ impl Life {
         let verdict = progress.look(standing, helps, self.shared.timing.election_min);
         if self.shared.note_stalled(group, verdict != Verdict::GetsOn) {
             match verdict {
-                Verdict::GetsOn => tracing::warn!(group, "the group gets on again, or is led by another node"),
+                Verdict::GetsOn => tracing::warn!(group, "the group commits again, or is led by another node"),
                 _ => tracing::error!(group, ?standing, "this node leads the group and commits nothing"),
             }
         }
@@ -242,6 +242,6 @@ impl Life {
 pub(super) async fn released(right: &Arc<Mutex<()>>, group: GroupId) {
     let started = Instant::now();
     if tokio::time::timeout(RELEASE, right.lock()).await.is_err() {
-        tracing::error!(group, waited = ?started.elapsed(), "a closed group does not let go of its state");
+        tracing::error!(group, waited = ?started.elapsed(), "a closed group does not release its state");
     }
 }

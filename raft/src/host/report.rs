@@ -107,7 +107,7 @@ impl Host {
         let trying = tokio::task::spawn_blocking(move || match probe(&folder) {
             Ok(took) => SyncFigures::of(took),
             Err(error) => {
-                tracing::warn!(%error, folder = %folder.display(), "a sync could not be tried");
+                tracing::warn!(%error, folder = %folder.display(), "a test sync of the disk failed to run");
                 None
             }
         });

@@ -55,7 +55,7 @@ pub(super) async fn follow_own_record(cluster: Arc<Cluster>, stop: CancellationT
             if is_fresh {
                 cluster.excluded.send_replace(Some(Excluded::MasterKey(lacking)));
             } else if warned_of.replace(lacking) != Some(lacking) {
-                tracing::warn!(master_key = %lacking, "a master key was needed that this node lacks; asking the other nodes");
+                tracing::warn!(master_key = %lacking, "this node lacks a master key; asking the other nodes");
             }
         }
         if removed {

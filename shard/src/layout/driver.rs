@@ -84,19 +84,16 @@ async fn take(directory: &Directory, step: Step) -> Result<(), UpdateError> {
             Ok(())
         }
         Step::Retarget(command) => {
-            tracing::info!(
-                ?command,
-                "a move is led elsewhere: a node that it was to go to leaves, is dead, or has no room"
-            );
+            tracing::info!(?command, "a move goes to another node: the former target leaves, is down, or has no space");
             update(Command::Layout(command)).await
         }
         Step::Repair(layout) => {
-            tracing::info!(moves = layout.moves.len(), "shards are given the replicas that they lack");
+            tracing::info!(moves = layout.moves.len(), "shards get the replicas that they lack");
             update(Command::Layout(LayoutCommand::Begin(layout))).await
         }
         Step::EvenOut(layout) => {
             let leads: Vec<_> = layout.moves.iter().map(|each| (each.shard, each.leader)).collect();
-            tracing::info!(?leads, "a node has borne much more than its share for a while: leads move");
+            tracing::info!(?leads, "a node has had much more load than its share for a while: leaderships move");
             update(Command::Layout(LayoutCommand::Begin(layout))).await
         }
         Step::Remove(node) => {

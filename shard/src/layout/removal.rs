@@ -14,26 +14,26 @@ use super::{REPLICAS, names, plan};
 pub enum Risk {
     /// The group cannot agree to anything, this removal included.
     #[error(
-        "node {0} is the only one: without it there is no cluster; let another one in first (gateway token, gateway join)"
+        "node {0} is the only one: without it there is no cluster; add another one first (gateway token, gateway join)"
     )]
     LastNode(NodeId),
-    #[error("{group} has no quorum: of its voters {voters} only {alive} answer; start those that do not first")]
+    #[error("{group} has no quorum: of its voters {voters} only {alive} answer; start the others first")]
     NoQuorum { group: String, voters: String, alive: String },
     #[error(
-        "{group} would be left with {voters}, of which only {alive} answer; start those that do not, or join a new node \
-         first"
+        "{group} would be left with {voters}, of which only {alive} answer; start the others, or add a new node first"
     )]
     WouldLoseQuorum { group: String, voters: String, alive: String },
     /// The removal would wait for it, however long that takes.
-    #[error("{group} would be given a replica on {away}, which does not answer; start it, or remove it first")]
+    #[error("{group} would get a replica on {away}, which does not answer; start it, or remove it first")]
     WouldWait { group: String, away: String },
     /// It would stay, and say that it is not ready, until another one takes its leaderships.
     #[error(
-        "no other node takes leads: with node {0} gone, balancers would find nobody; undrain or start another one first"
+        "no other node can lead: without node {0}, load balancers would find no node; undrain or start another one \
+         first"
     )]
     LastLeader(NodeId),
     #[error(
-        "any one node can be lost now, and of the {nodes} that would be left none could: let another one in first (gateway \
+        "now any one node can be lost, but none of the {nodes} that would remain: add another one first (gateway \
          token, gateway join), or remove it with force"
     )]
     LosesRedundancy { nodes: usize },

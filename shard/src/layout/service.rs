@@ -14,13 +14,13 @@ use super::names;
 pub enum Obstacle {
     /// Balancers ask nodes that are ready, and a drained one is not.
     #[error(
-        "no other node is ready to lead: with node {node} drained, balancers would find nobody; undrain or start another \
-         one first. Where there is no other, stop this one without a drain"
+        "no other node is ready to lead: with node {node} drained, load balancers would find no node; undrain or start \
+         another one first. If there is no other node, stop this one without a drain"
     )]
     LastReady { node: NodeId },
     #[error(
-        "{away} should be there and did not answer: if node {node} stops as well, groups may lose their quorum; start it first, \
-         or remove it, or drain with force"
+        "{away} did not answer: if node {node} stops as well, groups may lose their quorum; start it first, or remove \
+         it, or drain with force"
     )]
     OthersAway { node: NodeId, away: String },
     #[error(

@@ -55,10 +55,10 @@ pub enum SpoolError {
     #[error("over 25 MB: {size} bytes or more")]
     TooLarge { size: u64 },
     /// As many come in as may, in all or of this account.
-    #[error("too many files come in at once")]
+    #[error("too many files are received at once")]
     Busy,
     /// Where the bytes come from failed.
-    #[error("the bytes broke off: {0}")]
+    #[error("the bytes ended early: {0}")]
     Source(io::Error),
     #[error(transparent)]
     Disk(#[from] BlobError),

@@ -50,10 +50,10 @@ const PAGES_AHEAD: usize = 8;
 #[derive(Debug, thiserror::Error)]
 pub enum VoiceError {
     /// No decoder takes them, or they are too long.
-    #[error("no voice note: {0}")]
+    #[error("not a voice note: {0}")]
     Unfit(Violation),
     /// Too many conversions wait, or this one did not end in time.
-    #[error("too much sound is being converted")]
+    #[error("too many voice notes are being converted")]
     Busy,
     #[error("the encoder failed: {0}")]
     Encoder(io::Error),

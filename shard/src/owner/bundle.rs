@@ -173,7 +173,7 @@ impl Channel {
             auth::sealed(&self.owner.node.secrets, &customer, self.row.id, write)
         };
         rows.into_iter().map(seal).collect::<Result<_, _>>().map_err(|error| {
-            tracing::error!(channel = %self.row.id, %error, "what a channel holds cannot be sealed");
+            tracing::error!(channel = %self.row.id, %error, "the session of a channel cannot be encrypted");
             CallError::internal_error()
         })
     }

@@ -286,7 +286,7 @@ impl Channel {
                 Some(Ok(())) => return,
                 Some(Err(LeadershipLost)) => return lost.cancel(),
                 None => {
-                    tracing::error!(channel = %self.row.id, "the channel's task panicked and begins anew");
+                    tracing::error!(channel = %self.row.id, "the channel's task panicked and is restarted");
                     crashes.retain(|at| at.elapsed() < CRASH_WINDOW);
                     crashes.push(Instant::now());
                     // What the session that was killed has on its way has to end before the next one reads.

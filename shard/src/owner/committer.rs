@@ -367,7 +367,7 @@ async fn run(
                     callers.push_back(waiting);
                 }
                 Err(error) => {
-                    tracing::info!(group = group.id(), epoch, %error, "the owner's entry was not taken");
+                    tracing::info!(group = group.id(), epoch, %error, "the owner's entry was not accepted");
                     return lost.cancel();
                 }
             }

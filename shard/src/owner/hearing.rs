@@ -96,11 +96,11 @@ pub(super) async fn give_leadership_away(group: &Group, nodes: &dyn Nodes) {
         tracing::warn!(
             shard,
             target = node,
-            "this node does not hear of the directory and gives the shard's lead away"
+            "this node's copy of the directory is too old; it transfers the leadership of the shard"
         );
         match group.transfer_leader(node, Instant::now() + TRANSFER_PATIENCE).await {
             Ok(()) => return,
-            Err(error) => tracing::warn!(shard, target = node, %error, "the lead was not taken"),
+            Err(error) => tracing::warn!(shard, target = node, %error, "the leadership was not transferred"),
         }
     }
 }

@@ -206,7 +206,7 @@ impl Hosting {
                 _ = looks.tick() => {
                     failpoint::reach(Point::HostingTurn);
                     if is_deaf(&self.context.directory, self.election_min) {
-                        tracing::warn!(shard = self.shard, epoch, "the directory was not heard for long");
+                        tracing::warn!(shard = self.shard, epoch, "the copy of the directory was too old for long");
                         break;
                     }
                 }
@@ -355,7 +355,7 @@ async fn keep_leader_placed(owner: Arc<Owner>) {
             seen_ready = 0;
             held_since = None;
             if !at_once {
-                tracing::info!(shard = owner.shard, target, "the lead goes where it should be");
+                tracing::info!(shard = owner.shard, target, "leadership goes to the node that should have it");
             }
             transfer_leadership(&owner, target).await;
         }
@@ -414,7 +414,7 @@ async fn wished_leader(owner: &Owner) -> Option<Wish> {
 /// Closes an owner's sessions in order and gives the leadership to `target`.
 pub async fn transfer_leadership(owner: &Arc<Owner>, target: NodeId) {
     let deadline = Instant::now() + CLOSE_PATIENCE;
-    tracing::info!(shard = owner.shard, target, "handing the shard over");
+    tracing::info!(shard = owner.shard, target, "transferring the shard");
     failpoint::reach(Point::TransferBegun);
     owner.close_channels(deadline).await;
     failpoint::reach(Point::TransferClosed);
@@ -422,7 +422,7 @@ pub async fn transfer_leadership(owner: &Arc<Owner>, target: NodeId) {
     if let Err(error) = owner.group.transfer_leader(target, deadline).await
         && !owner.lost.is_cancelled()
     {
-        tracing::warn!(shard = owner.shard, target, %error, "the lead was not taken");
+        tracing::warn!(shard = owner.shard, target, %error, "the leadership was not transferred");
         // The ownership begins anew, once all that belonged to this one has ended.
         owner.lost.cancel();
     }

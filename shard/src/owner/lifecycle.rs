@@ -324,7 +324,7 @@ impl Channel {
         self.operations.interrupted();
         let Some(mut running) = self.running.take() else { return Ok(()) };
         if tokio::time::timeout(DRAIN_PATIENCE, running.session.drain()).await.is_err() {
-            tracing::info!(channel = %self.row.id, "the network was not told of the end of a session");
+            tracing::info!(channel = %self.row.id, "the network was not notified of the end of a session");
         }
         running.session.kill();
         let mut batch = Batch::default();
@@ -443,7 +443,7 @@ impl Channel {
         drop(self.close_state().await);
         let opening = self.open(Purpose::Login, proxy, slot);
         if !matches!(tokio::time::timeout(UNLINK_OPENING, opening).await, Ok(Ok(()))) {
-            tracing::info!(channel = %self.row.id, "the network cannot be told of a logout");
+            tracing::info!(channel = %self.row.id, "the network cannot be notified of a logout");
         }
     }
 
@@ -552,7 +552,7 @@ impl Channel {
         tracing::debug!(channel = %self.row.id, ?reason, "the session ended");
         let connected = self.row.status == Status::Connected;
         if reason == EndReason::TooManyLogins {
-            tracing::warn!(channel = %self.row.id, "the network has had too many log-ins, and they come half as fast for a while");
+            tracing::warn!(channel = %self.row.id, "too many logins for the network: their rate is halved for a while");
             self.owner.node.start_limiter.slow_down();
         }
         let details = match &reason {
@@ -630,7 +630,7 @@ async fn unlink(session: Arc<dyn Session>, mut events: mpsc::Receiver<SessionEve
         session.logout().await.is_ok()
     };
     if !matches!(tokio::time::timeout(LOGOUT_PATIENCE, unlinked).await, Ok(true)) {
-        tracing::info!("the network was not told of a logout");
+        tracing::info!("the network was not notified of a logout");
     }
     session.kill();
 }

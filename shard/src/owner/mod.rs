@@ -463,7 +463,7 @@ impl Owner {
         });
         let all = futures::future::join_all(closed);
         if tokio::time::timeout_at(deadline.into(), all).await.is_err() {
-            tracing::warn!(shard = self.shard, "not all channels were handed over in time");
+            tracing::warn!(shard = self.shard, "not all channels were transferred in time");
             // Whoever takes the leadership is elected at once, however young the last quorum contact is.
             self.fence.revoke();
         }

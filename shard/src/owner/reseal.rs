@@ -67,16 +67,20 @@ pub async fn run(owner: Arc<Owner>) {
                 let deadline = Instant::now() + PATIENCE;
                 let told = owner.node.directory.update(DirectoryCommand::Secrets(done), Vec::new(), deadline).await;
                 if let Err(error) = told {
-                    tracing::warn!(shard = owner.shard, %error, "that nothing is sealed with former keys is not noted yet");
+                    tracing::warn!(shard = owner.shard, %error, "the progress of a rotation could not be recorded yet");
                 }
             }
             Ok(resealed) => {
-                tracing::info!(shard = owner.shard, resealed, "what former data keys have sealed is sealed anew");
+                tracing::info!(
+                    shard = owner.shard,
+                    resealed,
+                    "what was encrypted with former data keys is encrypted with new ones"
+                );
                 quiet_since = Some((began_at, Instant::now()));
             }
             Err(Halt::LeadershipLost(LeadershipLost)) => return owner.lost.cancel(),
             Err(Halt::Seal(error)) => {
-                tracing::error!(shard = owner.shard, %error, "what data keys have sealed cannot be judged here");
+                tracing::error!(shard = owner.shard, %error, "the use of data keys cannot be determined here");
                 quiet_since = Some((began_at, Instant::now()));
             }
         }

@@ -82,7 +82,7 @@ impl Channel {
         }
         let (mut row, proxy) = self.applied(change.to)?;
         if row.settings == before.settings && !proxy {
-            return Err(CallError::no_op("the settings are so already").into());
+            return Err(CallError::no_op("the settings have these values already").into());
         }
         // Two changes within a millisecond have two versions.
         row.settings.updated_at = Timestamp::now().max(Timestamp(before.version().0 + 1));
@@ -137,7 +137,7 @@ impl Channel {
         };
         let as_shown = row.settings.proxy_url.as_ref() == Some(&shown);
         let Some(sealed) = sealed else {
-            let why = "write the proxy's password; *** only stands for it in answers";
+            let why = "write the proxy's password; *** only replaces it in responses";
             return if as_shown { Ok(false) } else { Err(Violation::new(IssueCode::Format, why).at(&["proxy_url"])) };
         };
         // Sealing the same twice gives different bytes.

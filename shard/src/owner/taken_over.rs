@@ -73,7 +73,7 @@ impl TakeOvers {
             let written = directory.update(Command::Audit, entries, Instant::now() + WRITE_PATIENCE).await;
             match written {
                 Ok(_) => self.waiting.lock().retain(|shard, taken| due.get(shard) != Some(taken)),
-                Err(error) => tracing::warn!(%error, "take-overs of shards could not be noted yet"),
+                Err(error) => tracing::warn!(%error, "take-overs of shards could not be written to the timeline yet"),
             }
         }
     }

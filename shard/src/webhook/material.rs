@@ -19,13 +19,13 @@ pub struct Material {
 /// Why an endpoint's secrets cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum MaterialError {
-    #[error("the customer is gone")]
+    #[error("the customer no longer exists")]
     NoCustomer,
     #[error("the cluster is not formed yet")]
     NotFormed,
     #[error(transparent)]
     Seal(#[from] SealError),
-    #[error("what was sealed is not readable")]
+    #[error("a secret cannot be decrypted")]
     Unreadable,
 }
 

@@ -122,7 +122,7 @@ impl ChannelStanding {
     pub const UNTOUCHED: Self = Self { status: Status::Pending, deleted: false };
 }
 
-/// A move of the status machine, as `GET .../status-history` shows it.
+/// A change of a channel's status, as `GET .../status-history` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusChange {
     /// The status before.
@@ -135,7 +135,7 @@ pub struct StatusChange {
     pub node_id: NodeId,
     /// The term of the owner's leadership, which fences what an earlier one does.
     pub epoch: Epoch,
-    /// Of a ban whose end the network has told.
+    /// Of a ban whose end the network has announced.
     // Noted by the third format and later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<StatusDetails>,

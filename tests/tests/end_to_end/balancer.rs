@@ -247,7 +247,7 @@ async fn https_takes_up_a_renewed_certificate_and_proxy_headers_name_the_client(
     std::fs::write(folder.path().join("api.pem"), "no certificate").unwrap();
     eventually("the log says that a file is wrong", seconds(20), async || {
         let log = std::fs::read_to_string(cluster.node(1).log).unwrap();
-        if log.contains("the certificate stays what it was") { Ok(()) } else { Err(String::new()) }
+        if log.contains("the new certificate is not used") { Ok(()) } else { Err(String::new()) }
     })
     .await;
     assert!(trusting(&second, Ipv4Addr::LOCALHOST).get(url(port)).send().await.is_ok());

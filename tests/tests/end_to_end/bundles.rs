@@ -80,8 +80,8 @@ async fn a_channel_moves_to_another_cluster_without_a_new_qr_and_the_first_does_
     let table = [
         ("another passphrase", &bundle[..], "passphrase"),
         (PASSPHRASE, &changed[..], "changed"),
-        (PASSPHRASE, &bundle[..bundle.len() - 1], "not whole"),
-        (PASSPHRASE, &b"{}"[..], "no bundle"),
+        (PASSPHRASE, &bundle[..bundle.len() - 1], "incomplete"),
+        (PASSPHRASE, &b"{}"[..], "not a bundle"),
     ];
     for (passphrase, bytes, why) in table {
         let refused = import(&admin, &moved, passphrase, bytes).await;

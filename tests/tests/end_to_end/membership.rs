@@ -137,7 +137,7 @@ async fn nobody_gets_in_but_with_a_token_of_its_own() {
     let (second, joined) = grown.try_join(&token, 1, &["--zone", "b"]).await;
     assert!(joined.succeeded().stdout.contains("node 2 of a cluster of 2"));
     let (_, refused) = grown.try_join(&token, 1, &["--zone", "b"]).await;
-    assert!(refused.code() == Some(2) && refused.stderr.contains("let another node in"), "{}", refused.stderr);
+    assert!(refused.code() == Some(2) && refused.stderr.contains("was used by another node"), "{}", refused.stderr);
     // Where there are zones a machine names its own, before its token is used.
     let (_, refused) = grown.try_join(&grown.token(1).await, 1, &[]).await;
     assert!(refused.code() == Some(2) && refused.stderr.contains("zones (b, default)"), "{}", refused.stderr);
@@ -175,7 +175,7 @@ async fn nobody_gets_in_but_with_a_token_of_its_own() {
     };
     assert!(repeat().await.succeeded().stdout.contains("node 2 of a cluster"));
     let refused = repeat().await;
-    assert!(refused.code() == Some(2) && refused.stderr.contains("let another node in"), "{}", refused.stderr);
+    assert!(refused.code() == Some(2) && refused.stderr.contains("was used by another node"), "{}", refused.stderr);
     assert!(!grown.dir(third).join("master.key").exists());
 
     // An API key on the peer port is no way in: no answer that a client could read.

@@ -195,7 +195,7 @@ async fn a_node_with_another_master_key_or_timing_is_refused_before_it_leads_any
     // An owner of another timing reckons with other elections than those of its followers.
     let timing = "--set=cluster.timing=wan".to_owned();
     for (set, words) in [
-        (set, ["secrets.master_key_file", "are under the master key"]),
+        (set, ["secrets.master_key_file", "are encrypted under"]),
         (timing, ["gateway: cluster.timing", "its shortest election takes 1500 ms, not 300"]),
     ] {
         let (config, at) = (config.clone(), folder.path().to_owned());

@@ -230,7 +230,7 @@ async fn programs_are_told_one_json_also_by_commands_that_wait() {
     assert_eq!((&moved["to"].to_string(), code), (&to, Some(0)), "{moved}");
     let again = cluster.command(&["shard", "move", &shard, "--to", &to]).await;
     assert_eq!(again.code(), Some(2), "{again:?}");
-    assert!(again.stderr.contains(&format!("node {to} is to lead shard {shard} already")), "{again:?}");
+    assert!(again.stderr.contains(&format!("node {to} is already the intended leader of shard {shard}")), "{again:?}");
 
     // The change that the move was is over.
     let (change, code) = json_of(&cluster, &["layout", "watch"]).await;

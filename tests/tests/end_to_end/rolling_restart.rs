@@ -83,7 +83,7 @@ async fn comes_home(cluster: &Cluster, tenant: &Tenant, channels: &[Paired]) {
 /// When a node gave back to each other one the leaderships that were to be there, as its log says.
 fn given_back(log: &str) -> HashMap<&str, Vec<DateTime<Utc>>> {
     let mut given: HashMap<&str, Vec<DateTime<Utc>>> = HashMap::new();
-    for line in log.lines().filter(|line| line.contains("the lead goes where it should be")) {
+    for line in log.lines().filter(|line| line.contains("leadership goes to the node that should have it")) {
         let time = line.split_whitespace().next().and_then(|time| time.parse().ok());
         let target = line.split("target=").nth(1).and_then(|rest| rest.split_whitespace().next());
         given.entry(target.unwrap()).or_default().push(time.unwrap());

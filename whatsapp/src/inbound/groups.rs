@@ -131,7 +131,7 @@ pub async fn complete(client: &Client, item: &mut InboundItem) {
         }
     };
     if tokio::time::timeout(ASKED_FOR, asked).await.is_err() {
-        tracing::warn!(%jid, "a new group could not be asked for: it is known when somebody asks for it");
+        tracing::warn!(%jid, "a new group could not be fetched; it is fetched when somebody asks for it");
     }
 }
 

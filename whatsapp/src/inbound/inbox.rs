@@ -241,7 +241,7 @@ impl Inbox {
         let number = items.next_row;
         let mut item = InboundItem { id: id.unwrap_or_else(|| ItemId(keys::inbox(number))), at, kind };
         let Some(row) = row(&mut item)? else {
-            tracing::warn!("something that came in is too large to be kept, and is left out");
+            tracing::warn!("an item from the network is too large to be stored, and is left out");
             return Ok(());
         };
         self.log.append(Class::Wire, [Write::put(keys::inbox(number), row)])?;

@@ -112,7 +112,7 @@ impl Journal {
             // A poisoned log lets no byte leave, and ends the session by itself.
             Ok(row) if row.len() <= LARGEST => drop(self.log.append(Class::Wire, [Write::put(name, row)])),
             Ok(_) => tracing::debug!(name, "an answer is too large to be kept"),
-            Err(error) => tracing::warn!(%error, "an operation could not be noted"),
+            Err(error) => tracing::warn!(%error, "an operation could not be recorded"),
         }
     }
 

@@ -48,17 +48,17 @@ pub struct Content {
 /// Why a bundle cannot be made, or opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BundleError {
-    #[error("this is no bundle of a channel: send the file that its export answered with")]
+    #[error("this is not a bundle of a channel: send the file that the export returned")]
     Foreign,
-    #[error("the bundle is of version {0}, and this release reads version {own}: import it with a later one", own = VERSION)]
+    #[error("the bundle has version {0}, this release reads version {own}: import it with a later release", own = VERSION)]
     Newer(u8),
-    #[error("the bundle is not whole, or something follows it: copy the file again")]
+    #[error("the bundle is incomplete, or has extra bytes at its end: copy the file again")]
     NotWhole,
-    #[error("the passphrase is another one, or the bundle was changed")]
+    #[error("the passphrase is wrong, or the bundle was changed")]
     Locked,
-    #[error("the bundle opens, and this release cannot read what is in it")]
+    #[error("the bundle was decrypted, but this release cannot read its content")]
     Unreadable,
-    #[error("the channel's session has more bytes than a bundle, which has {most} at most", most = LARGEST_BUNDLE)]
+    #[error("the channel's session is too large for a bundle, which has at most {most} bytes", most = LARGEST_BUNDLE)]
     TooLarge,
 }
 

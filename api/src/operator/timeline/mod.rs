@@ -25,9 +25,9 @@ pub fn routes() -> Vec<Route> {
         Route::operator(GET, "/v1/admin/timeline", list)
             .doc("list_timeline", "List what happened to the cluster, the newest first")
             .about(
-                "Nodes that came and went, shards that were taken over, changes of the layout, checks that changed, backups, \
-                 releases and keys. A node or a check that goes to and fro is told of six times an hour, and then every \
-                 ten minutes.",
+                "Nodes that came and went, shards that were taken over, changes of the layout, checks that changed, \
+                 backups, releases and keys. A node or a check that changes again and again is listed six times an \
+                 hour, and then every ten minutes.",
             )
             .query(asked)
             .page::<TimelineEntry>(),
@@ -59,11 +59,11 @@ struct TimelineEntry {
     kind: &'static str,
     /// As in the audit log.
     action: String,
-    /// In words.
+    /// A summary in words.
     summary: String,
     /// The node that it is about; `null` when it is about another thing.
     node_id: Option<u64>,
-    /// Who did it; of type `system` what the cluster itself has seen, with the number of the node that saw it.
+    /// Who did it; type `system` marks what the cluster itself observed, with the number of the node that did.
     actor: AuditActor,
     /// What it was done to.
     target: Option<AuditTarget>,
@@ -92,15 +92,15 @@ fn summary(entry: &AuditEntry) -> String {
     let label = entry.target.as_ref().map_or("the cluster", |target| target.label.as_str());
     let again = match said("changes") {
         "" => String::new(),
-        changes => format!("; it came and went, {changes} changes since it was last told of"),
+        changes => format!("; {changes} changes since the last entry about it"),
     };
     match entry.action.as_str() {
         NODE_STARTED => match said("was") {
             "" => format!("{label} started, release {}{again}", said("release")),
             was => format!("{label} started with release {}, after {was}{again}", said("release")),
         },
-        NODE_LOST => format!("{label} was not heard any more{again}"),
-        NODE_BACK => format!("{label} is heard again, after {}{again}", seconds(said("away_ms"))),
+        NODE_LOST => format!("{label} stopped answering{again}"),
+        NODE_BACK => format!("{label} answers again, after {}{again}", seconds(said("away_ms"))),
         TAKEN_OVER => {
             let (shards, node, away) = (said("shards"), said("node"), seconds(said("away_ms")));
             let several = if shards.contains(',') { "shards" } else { "shard" };

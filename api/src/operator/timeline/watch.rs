@@ -79,7 +79,7 @@ pub async fn keep(app: Arc<App>, stop: CancellationToken) {
         }
         let deadline = Instant::now() + WRITE_PATIENCE;
         if let Err(error) = cluster.directory().update(Command::Audit, entries, deadline).await {
-            tracing::warn!(%error, "what was seen of the cluster could not be noted yet");
+            tracing::warn!(%error, "changes of the cluster could not be written to the timeline yet");
             // As though it had not been seen: the same entries come of the next look.
             known = Some(before);
         }

@@ -38,7 +38,7 @@ pub struct AuditView {
     pub target: Option<AuditTarget>,
     /// The client's address.
     pub ip: Option<String>,
-    /// What the client calls itself.
+    /// The name that the client gives itself.
     pub user_agent: Option<String>,
     pub request_id: Option<String>,
     #[schemars(extend("enum" = ["success", "failure"]))]

@@ -32,25 +32,28 @@ pub fn routes() -> Vec<Route> {
         Route::account(POST, "/v1/account/members", invite)
             .doc("invite_member", "Invite somebody to the account")
             .about(
-                "For owners and admins; an owner is invited by owners. A message goes to the address, or, where the \
-                 deployment sends no mail, the answer has what is to be given to whoever is invited. It is good for \
-                 seven days and once.",
+                "For owners and admins; only owners can invite an owner. An e-mail is sent to the address, or, if the \
+                 deployment sends no mail, the response has the token to give to the invited person. The token works \
+                 once, within seven days.",
             )
             .body(parse_invitation, json!({ "email": "ben@example.com", "role": "member" }))
             .created::<InvitedMember>(),
         Route::account(POST, "/v1/account/members/{user_id}/invitation", invite_again)
-            .doc("invite_member_again", "Invite a member again who has not come yet")
-            .about("What was sent or given before is void.")
+            .doc("invite_member_again", "Invite a member again who has not accepted yet")
+            .about("The former token is no longer valid.")
             .ok::<InvitedMember>()
             .errors(&[E::NoOp]),
         Route::account(PATCH, "/v1/account/members/{user_id}", patch)
             .doc("update_member", "Change a member's role")
-            .about("For owners and admins, and of others than oneself; owners are made and changed by owners.")
+            .about("For owners and admins, but not of oneself; only owners can make somebody an owner, or change one.")
             .body(parse_change, json!({ "role": "viewer" }))
             .ok::<Member>(),
         Route::account(DELETE, "/v1/account/members/{user_id}", delete)
             .doc("remove_member", "Remove a member, or an invitation")
-            .about("For owners and admins, owners by owners; everybody may leave. The member's sessions end at once.")
+            .about(
+                "For owners and admins; only owners can remove an owner, and everybody may leave. The member's \
+                 sessions end at once.",
+            )
             .no_content()
             .errors(&[E::BadRequest]),
     ];
@@ -83,20 +86,20 @@ impl From<&UserRecord> for Member {
 struct InvitedMember {
     #[serde(flatten)]
     member: Member,
-    /// How whoever is invited gets to choose a password.
+    /// How an invited person chooses a password.
     invitation: Invitation,
 }
 
-/// How whoever is invited gets to choose a password.
+/// How an invited person chooses a password.
 #[derive(Serialize, JsonSchema)]
 struct Invitation {
-    /// Whether a message goes to the address. Token and page are null then: they are for who reads its mail.
+    /// Whether an e-mail is sent to the address. Token and page are null then: only that e-mail has them.
     mailed: bool,
     /// For `PUT /v1/auth/password/reset`.
     token: Option<String>,
     /// The page on which a password is chosen, where the deployment has one.
     url: Option<String>,
-    /// When it ends.
+    /// When it expires.
     expires_at: Timestamp,
 }
 

@@ -46,7 +46,7 @@ fn own_routes() -> Vec<Route> {
         Route::account(DELETE, "/v1/account", delete)
             .session()
             .doc("delete_account", "Delete the account")
-            .about("For its owner. Keys, sessions and channels end at once, data after a time of grace.")
+            .about("For its owner. Keys, sessions and channels end at once; the data is deleted after a grace period.")
             .body(|body| require_confirmation(body, "Acme"), json!({ "confirm": "Acme" }))
             .accepted::<AccountView>(),
         Route::account(GET, "/v1/account/usage", usage::show).also(usage::described),

@@ -20,7 +20,7 @@ pub fn routes() -> Vec<Route> {
     let routes = [
         Route::account(GET, "/v1/account/sessions", list)
             .doc("list_sessions", "List one's own logins")
-            .about("Those that have not ended, the newest first. A token of another issuer belongs to none.")
+            .about("Those that have not ended, the newest first. A token of another issuer belongs to no login.")
             .list::<Session>(),
         Route::account(DELETE, "/v1/account/sessions", end_all)
             .doc("end_sessions", "End all of one's own logins, this one too")

@@ -31,14 +31,14 @@ const MOST_ROWS: usize = 20_000;
 pub struct Usage {
     /// The day, of UTC.
     date: Day,
-    /// There where the rows are by hour.
+    /// Only in rows per hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     hour: Option<Timestamp>,
-    /// The channel, where the rows are by channel.
+    /// The channel, in rows per channel.
     channel_id: Option<ChannelId>,
     /// Sends that the network accepted.
     sent: u64,
-    /// Messages that came in.
+    /// Messages that were received.
     received: u64,
     /// Sends that failed.
     failed: u64,
@@ -115,7 +115,7 @@ pub async fn show(call: &mut AccountCall) -> Outcome {
     let used = call.cluster().usage(call.customer_id(), days, by_channel, MOST_ROWS, &call.context()).await?;
     let Some(used) = used else {
         let violation =
-            Violation::new(IssueCode::TooBig, format!("these are more than {MOST_ROWS} rows: ask for fewer days"));
+            Violation::new(IssueCode::TooBig, format!("the result has more than {MOST_ROWS} rows: ask for fewer days"));
         return Err(violation.at(&["from"]));
     };
     let rows = if by_channel { used } else { every_day(from, to, used) };

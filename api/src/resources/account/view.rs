@@ -36,7 +36,7 @@ pub struct AccountView {
 pub struct Storage {
     /// Bytes of media that are kept.
     pub media_bytes: QuotaView,
-    /// Bytes that messages and webhook deliveries take on disk, about.
+    /// Approximate bytes of messages and webhook deliveries on disk.
     pub message_bytes: QuotaView,
     /// API keys that are not revoked.
     pub keys: QuotaView,

@@ -33,10 +33,11 @@ const PASSWORD: &str = "correct horse battery";
 pub fn routes() -> Vec<Route> {
     let routes = [
         Route::public(POST, "/v1/auth/signup", sign_up::sign_up)
-            .doc("sign_up", "Make an account with its first member and key")
+            .doc("sign_up", "Create an account with its first member and key")
             .about(
-                "404 where the deployment has no sign-up. Most deployments send a message to the address first: 202, \
-                 whoever it is of, and the answer of `verify-email` brings the account, its session and its key.",
+                "404 if the deployment has no sign-up. Most deployments first send an e-mail to the address: they \
+                 answer 202 for any address, and the response to `verify-email` has the account, its session and its \
+                 key.",
             )
             .body(SignUp::parse, json!({ "email": EMAIL, "password": PASSWORD, "name": "Acme" }))
             .created::<SignedUp>()
@@ -44,13 +45,16 @@ pub fn routes() -> Vec<Route> {
             .errors(&[E::NotFound]),
         Route::public(POST, "/v1/auth/verify-email", sign_up::verify)
             .doc("verify_email", "Confirm an e-mail address with the token that was sent there")
-            .about("A token of a sign-up makes its account; a member's confirms the address, and nothing is answered.")
+            .about(
+                "A token of a sign-up creates its account; a member's token confirms the address, and the response is \
+                 empty.",
+            )
             .body(sign_up::parse_token, json!({ "token": "from-the-message" }))
             .ok::<SignedUp>()
             .no_content()
             .errors(&[E::AuthInvalid, E::AuthExpired]),
         Route::public(POST, "/v1/auth/verify-email/resend", sign_up::resend)
-            .doc("resend_verification", "Send the message with the token again")
+            .doc("resend_verification", "Send the e-mail with the token again")
             .about("To the address in the body; with a session's token and no body, to the session's member.")
             .optional_body(sign_up::parse_email, json!({ "email": EMAIL }))
             .accepted::<Nothing>()
@@ -63,7 +67,7 @@ pub fn routes() -> Vec<Route> {
             .errors(&[E::AuthInvalid]),
         Route::public(POST, "/v1/auth/refresh", sign_in::refresh)
             .doc("refresh_tokens", "Exchange a refresh token for new tokens")
-            .about("A refresh token works once; one that was used already ends its session.")
+            .about("A refresh token works once; using it again ends its session.")
             .body(sign_in::parse_refresh, json!({ "refresh_token": "zrt_from-the-login" }))
             .ok::<TokensView>()
             .errors(&[E::AuthInvalid, E::AuthExpired, E::AuthRevoked]),
@@ -77,20 +81,20 @@ pub fn routes() -> Vec<Route> {
             .multi_channel()
             .session()
             .doc("change_password", "Change one's own password")
-            .about("All sessions of the member end, the one that asks too: log in with the new password.")
+            .about("All sessions of the member end, including this one: log in with the new password.")
             .body(
                 passwords::parse_change,
                 json!({ "current_password": PASSWORD, "new_password": "staple battery horse" }),
             )
             .no_content(),
         Route::public(POST, "/v1/auth/password/reset", passwords::ask_for_reset)
-            .doc("ask_for_password_reset", "Have a message sent by which a member chooses another password")
-            .about("The answer is the same whoever the address is of. 404 where the deployment sends no mail.")
+            .doc("ask_for_password_reset", "Request an e-mail with which a member chooses a new password")
+            .about("The response is the same for any address. 404 if the deployment sends no mail.")
             .body(sign_up::parse_email, json!({ "email": EMAIL }))
             .accepted::<Nothing>()
             .errors(&[E::NotFound]),
         Route::public(PUT, "/v1/auth/password/reset", passwords::set)
-            .doc("set_password", "Choose a password by the token of an invitation or of a message")
+            .doc("set_password", "Choose a password with the token of an invitation or an e-mail")
             .about("The token works once, and confirms the address. Sessions of the member end.")
             .body(passwords::parse_set, json!({ "token": "zpw_from-the-message", "password": PASSWORD }))
             .no_content()

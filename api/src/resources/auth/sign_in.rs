@@ -78,7 +78,7 @@ pub async fn log_in(ctx: &mut RequestContext) -> Result<TokensView, CallError> {
     let Some(user) = known.as_ref().filter(|_| same) else {
         let suspect = known.map_or(Suspect::Unknown(None), |user| suspect(&user));
         ctx.note_failure(suspect, ErrorCode::AuthInvalid);
-        return Err(CallError::new(ErrorCode::AuthInvalid, "e-mail address and password do not belong together"));
+        return Err(CallError::new(ErrorCode::AuthInvalid, "the e-mail address or the password is wrong"));
     };
     let [from, from_as] = failures;
     attempts::give_back(ctx, &[from]).await;

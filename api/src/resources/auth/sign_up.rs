@@ -186,7 +186,7 @@ async fn confirm(ctx: &RequestContext, Pending { email, password, name, expires_
 
 fn unknown_token(ctx: &RequestContext) -> CallError {
     ctx.note_failure(Suspect::Unknown(None), ErrorCode::AuthInvalid);
-    CallError::new(ErrorCode::AuthInvalid, "the token is not the one that was sent last; ask for another message")
+    CallError::new(ErrorCode::AuthInvalid, "the token is not the one that was sent last; request another e-mail")
 }
 
 /// Sends another token: to the session's member, or to the address in the body. The answer to an address tells nothing

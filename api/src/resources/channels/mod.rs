@@ -34,8 +34,8 @@ pub fn routes() -> Vec<Route> {
     let lifecycle = |route: Route| {
         route
             .about(
-                "Answers the channel as it is then, or with `wait`, in seconds, as it is once its status lasts; what \
-                 comes of it arrives as `channel.status`.",
+                "Returns the channel at once, or, with `wait` in seconds, once its status is stable; what happens \
+                 afterwards arrives as `channel.status`.",
             )
             .query(lifecycle::waits)
             .accepted::<ChannelView>()
@@ -46,8 +46,8 @@ pub fn routes() -> Vec<Route> {
             .multi_channel()
             .doc("list_channels", "List channels, the newest first")
             .about(
-                "`name` is the beginning of a name; `q` a part of one, or three digits or more of a number. With `reasons` \
-                 each row says why it has its status.",
+                "`name` is the beginning of a name; `q` is part of a name, or three or more digits of a number. With \
+                 `reasons` each row has the reason of its status.",
             )
             .query(|query| Filter::read(query, ListId::only()))
             .list_or_page::<ChannelView>(),
@@ -64,7 +64,7 @@ pub fn routes() -> Vec<Route> {
         Route::channel(GET, "/v1/channels/{id}", show).doc("get_channel", "Get a channel").ok::<ChannelView>(),
         Route::channel(PATCH, "/v1/channels/{id}", patch)
             .doc("update_channel", "Change a channel's name or metadata")
-            .about("Metadata replaces what was there.")
+            .about("New metadata replaces all of the old metadata.")
             .body(parse_patch, json!({ "name": "Sales EMEA" }))
             .ok::<ChannelView>(),
         Route::channel(DELETE, "/v1/channels/{id}", delete)

@@ -43,7 +43,7 @@ pub struct RawQr {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "PairCode")]
 pub struct PairCodeView {
-    /// What is typed into the phone.
+    /// The code to type on the phone.
     code: String,
     phone_number: String,
     expires_at: Timestamp,

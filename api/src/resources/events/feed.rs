@@ -142,7 +142,7 @@ impl Feed {
             Ok(StreamResponse::Pulled(pulled)) => Some(pulled),
             Ok(_) => None,
             Err(error) => {
-                tracing::debug!(stream = %self.stream.0, ?error, "the home of a stream did not answer");
+                tracing::debug!(stream = %self.stream.0, ?error, "the coordinator of a stream did not answer");
                 None
             }
         }

@@ -43,16 +43,16 @@ const MOST_CHANNELS: usize = 100;
 pub fn routes() -> Vec<Route> {
     vec![
         Route::account(GET, EVENTS_PATH, open)
-            .doc("stream_events", "Hear of events as they come")
+            .doc("stream_events", "Receive events as they happen")
             .about(
-                "Server-sent events: `event` is the name, `id` the event id, `data` the envelope that webhooks get. \
-                 It goes on until the client or the node closes it.",
+                "Server-sent events: `event` is the name, `id` the event id, `data` the same body as a webhook's. The \
+                 stream is open until the client or the node closes it.",
             )
             .query(|query| {
                 read_filter(query);
                 last_event_id(query).map(str::to_owned)
             })
-            .header("Last-Event-ID", "The last event that was seen.", event_id_or_nothing())
+            .header("Last-Event-ID", "The id of the last event that was received.", event_id_or_nothing())
             .content(CONTENT_TYPE)
             .errors(&[E::SseConnectionLimit, E::ChannelNotFound, E::ChannelAccessDenied]),
         Route::account(POST, "/v1/events/tickets", ticket::issue)

@@ -32,7 +32,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::channel(POST, "/v1/channels/{id}/media", upload::upload)
             .doc("upload_media", "Upload a file to send later")
-            .about("As a form, or as the bare bytes with their type and, in `X-Filename`, their name.")
+            .about("As a form, or as the raw bytes with their `Content-Type` and, in `X-Filename`, their name.")
             .content_body(upload::content())
             .created::<MediaUpload>()
             .errors(&[E::MediaTooLarge, E::PlanLimit]),
@@ -47,7 +47,7 @@ pub fn routes() -> Vec<Route> {
             .query(|query| list::asked(query, ListId::only()))
             .page::<MediaUpload>(),
         Route::channel(GET, "/v1/channels/{id}/media/{media_id}", show)
-            .doc("get_media", "Get media, with a fresh link")
+            .doc("get_media", "Get media, with a new link")
             .ok::<MediaUpload>()
             .errors(&[E::MediaGone]),
         Route::channel(DELETE, "/v1/channels/{id}/media/{media_id}", delete)
@@ -55,9 +55,9 @@ pub fn routes() -> Vec<Route> {
             .no_content(),
         Route::public(GET, "/v1/media/{token}", link::serve)
             .doc("download_media", "Get the bytes behind a link")
-            .about("The link is all that it needs. Parts are served by `Range`, and `If-None-Match` saves repeats.")
-            .header("Range", "Which bytes.", json!({ "type": "string" }))
-            .header("If-None-Match", "The `ETag` of the copy that is at hand.", json!({ "type": "string" }))
+            .about("Needs no key, only the link. Supports `Range` and `If-None-Match`.")
+            .header("Range", "The range of bytes to return.", json!({ "type": "string" }))
+            .header("If-None-Match", "The `ETag` of the copy that the client has.", json!({ "type": "string" }))
             .content("*/*")
             .content_as(StatusCode::PARTIAL_CONTENT, "*/*")
             .empty(StatusCode::NOT_MODIFIED)
@@ -66,7 +66,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// What an upload is answered with.
+/// The response to an upload.
 #[derive(Serialize, JsonSchema)]
 struct MediaUpload {
     id: MediaId,

@@ -285,9 +285,9 @@ fn broken(error: io::Error) -> CallError {
     match error.kind() {
         io::ErrorKind::TimedOut => too_slow(),
         // `Arriving::allow` makes this error, and nothing else does.
-        io::ErrorKind::InvalidData => {
-            CallError::bad_request(format!("the form has no part, or one whose head is longer than {MOST_HEAD} bytes"))
-        }
+        io::ErrorKind::InvalidData => CallError::bad_request(format!(
+            "the form has no part, or a part whose headers have more than {MOST_HEAD} bytes"
+        )),
         _ => CallError::bad_request("the body broke off"),
     }
 }
@@ -299,7 +299,7 @@ fn of_form(error: multer::Error) -> CallError {
             Err(_) => CallError::bad_request("the body broke off"),
         };
     }
-    CallError::bad_request(format!("the body is no readable multipart/form-data: {error}"))
+    CallError::bad_request(format!("the body is not readable multipart/form-data: {error}"))
 }
 
 /// A header's text: UTF-8, with `%XX` where the sender escaped.

@@ -21,8 +21,8 @@ pub fn routes() -> Vec<Route> {
             .plan_blocks()
             .doc("send_message", "Send a message")
             .about(
-                "`sent` when the network has accepted it, `queued` when that is still to come; either way it goes \
-                 out once. The fields of a type stand at the top, or inside `body`.",
+                "The status is `sent` if the network has accepted it, and `queued` if it has not yet; either way it is \
+                 sent once. The fields of a type are at the top level, or inside `body`.",
             )
             .body_schema(|here| model::send::schema(here.suffixes), send::examples())
             .accepted::<Sent>()
@@ -34,7 +34,7 @@ pub fn routes() -> Vec<Route> {
             .query(history::HistoryParameters::outline)
             .page::<StoredMessage>(),
         Route::channel(GET, "/v1/channels/{id}/messages/{message_id}/media", media::of_message)
-            .doc("get_message_media", "Get the media of a message, with a fresh link")
+            .doc("get_message_media", "Get the media of a message, with a new link")
             .ok::<MediaRef>()
             .on_network()
             .errors(&[E::MessageNotFound, E::NotFound, E::MediaGone, E::MediaTooLarge]),
@@ -49,8 +49,8 @@ pub fn routes() -> Vec<Route> {
         Route::account(GET, "/v1/messages/{message_id}/deliveries", deliveries::of_message)
             .doc("list_message_deliveries", "List the webhook deliveries that carried a message")
             .about(
-                "Name the channel where several of the account have the message. There is a `next_cursor` where they \
-                 are too many for one answer.",
+                "Name the channel if several of the account have the message. There is a `next_cursor` if there are \
+                 too many for one response.",
             )
             .query(|query| deliveries::read(query, ListId::only()))
             .list_or_page::<DeliveryRecord>()

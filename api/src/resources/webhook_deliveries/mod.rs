@@ -27,7 +27,7 @@ pub fn routes() -> Vec<Route> {
             .page::<DeliveryRecord>()
             .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey]),
         Route::account(DELETE, "/v1/webhook-deliveries", again::purge)
-            .doc("purge_webhook_deliveries", "Give up what waits for an endpoint")
+            .doc("purge_webhook_deliveries", "Give up the deliveries that wait for an endpoint")
             .query(again::asked_to_purge)
             .accepted::<again::Purge>()
             .errors(&[E::WebhookEndpointNotFound]),
@@ -44,7 +44,7 @@ pub fn routes() -> Vec<Route> {
             .page::<DeliveryRecord>(),
         Route::account(POST, "/v1/webhook-endpoints/{id}/recover", again::recover)
             .doc("recover_deliveries", "Make many deliveries of an endpoint again")
-            .about("With `dry_run` it says how many they would be, and does nothing.")
+            .about("With `dry_run` it only returns how many there would be.")
             .body(
                 |body| Recovery::parse(body, Timestamp(0)),
                 json!({ "since": "2026-01-01T00:00:00.000Z", "states": ["exhausted"] }),
@@ -52,7 +52,7 @@ pub fn routes() -> Vec<Route> {
             .accepted::<again::RecoverView>()
             .ok::<again::RecoveryCount>(),
         Route::account(GET, "/v1/webhook-endpoints/{id}/stats", stats::show)
-            .doc("get_endpoint_stats", "See how an endpoint's deliveries stand")
+            .doc("get_endpoint_stats", "Get statistics of an endpoint's deliveries")
             .query(|query| query.time("since"))
             .ok::<stats::EndpointStats>(),
     ]

@@ -84,11 +84,11 @@ impl Blobs {
                 match pulled {
                     Ok(()) => metrics::counter!("gateway_media_repaired_total").increment(1),
                     Err(BlobError::NoSpace) => {
-                        tracing::error!("no room is left for media of other replicas");
+                        tracing::error!("no space is left for media of other replicas");
                         return false;
                     }
                     Err(error) => {
-                        tracing::warn!(shard, sha256 = wanted.sha256.0, %error, "media is lacking here");
+                        tracing::warn!(shard, sha256 = wanted.sha256.0, %error, "media is missing on this node");
                         // What no replica has stays lost, and must not hold up a move for ever.
                         is_whole &= matches!(error, BlobError::Missing);
                     }

@@ -48,7 +48,7 @@ pub enum BlobError {
     /// No replica has them, and all were asked.
     #[error("the bytes are not stored anywhere")]
     Missing,
-    #[error("no room is left on the disk")]
+    #[error("no space is left on the disk")]
     NoSpace,
     /// Too few replicas, or the bucket, can be reached. Trying again may help.
     #[error("too few stores can be reached: {0}")]

@@ -84,9 +84,9 @@ pub enum DownloadError {
     Spool(#[from] SpoolError),
     #[error(transparent)]
     Store(#[from] BlobError),
-    #[error("the bytes are not those that the message announced")]
+    #[error("the bytes differ from what the message announced")]
     OtherBytes,
-    #[error("the account keeps as much media as it may")]
+    #[error("the account's media quota is used up")]
     QuotaFull,
     #[error("it took too long")]
     TooLong,

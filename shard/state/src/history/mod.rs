@@ -84,7 +84,7 @@ pub struct StoredMessage {
     pub from_phone: Option<Address>,
     pub to: Address,
     pub participant: Option<Address>,
-    /// The name that the sender gives itself.
+    /// The sender's own name for itself.
     pub push_name: Option<String>,
     #[serde(rename = "type")]
     pub kind: String,
@@ -92,13 +92,13 @@ pub struct StoredMessage {
     pub media: Option<MediaRef>,
     pub message_key: Option<MessageKey>,
     pub emoji: Option<String>,
-    /// The message that this one answers.
+    /// The message that this one replies to.
     pub quoted_message_id: Option<MessageId>,
     /// What else there is of the type: a location, contacts, a poll, an order, receipts.
     pub content: Option<serde_json::Value>,
     pub client_ref: Option<String>,
     pub status: MessageStatus,
-    /// Since when.
+    /// Since when it has this status.
     pub status_at: Timestamp,
     pub error: Option<MessageError>,
     pub request_id: Option<String>,

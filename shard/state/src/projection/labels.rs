@@ -79,18 +79,18 @@ pub fn check(operation: &LabelOperation, rows: &Rows<'_>, context: &Context<'_>)
             known(label)?;
             let on = seen(on, context);
             check_there(&on, rows, context)?;
-            no_op_if(bears(label, &on, rows), "it bears the label already")
+            no_op_if(bears(label, &on, rows), "it has the label already")
         }
         LabelOperation::Take { label, from } => {
             known(label)?;
-            no_op_if(!bears(label, &seen(from, context), rows), "it does not bear the label")
+            no_op_if(!bears(label, &seen(from, context), rows), "it does not have the label")
         }
         LabelOperation::Set { chat, labels } => {
             let chat = Labelled { chat: context.best(chat), message: None };
             check_there(&chat, rows, context)?;
             labels.iter().try_for_each(|label| known(label).map(drop))?;
             let stays = |label: &KnownLabel| bears(&label.id, &chat, rows) == labels.contains(&label.id);
-            no_op_if(rows.all::<KnownLabel>().iter().all(stays), "the chat bears these labels already")
+            no_op_if(rows.all::<KnownLabel>().iter().all(stays), "the chat has these labels already")
         }
     }
 }
