@@ -131,9 +131,10 @@ async fn with_sides(
         Beside::B4 => hearing::measure(sides, plan, tell).await,
         Beside::B5 => {
             let takeover = failover::section(sides, plan, tell).await?;
-            let sessions = returning::measure(&sides.target, plan, tell).await?;
+            // Before it fills the cluster with channels.
             let moves = moving::measure(&sides.target, &sides.channels, plan, tell).await?;
-            Ok(takeover.and(sessions).and(moves))
+            let sessions = returning::measure(&sides.target, plan, tell).await?;
+            Ok(takeover.and(moves).and(sessions))
         }
         Beside::B10 => limiting::measure(sides, plan, tell).await,
     }

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use chaos::simulation::corpus::{self, Kept};
+use chaos::simulation::costs::{self, Costs};
 use chaos::simulation::{Bug, Counts, Outcome, run};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand};
@@ -15,6 +16,10 @@ use parking_lot::Mutex;
 
 /// Failed seeds that are named at the end; with a bug put back there may be as many as there are seeds.
 const SHOWN: usize = 100;
+
+/// Clusters whose sends are counted, and for how long, in virtual time.
+const SIZES: [usize; 3] = [3, 5, 9];
+const MEASURED: Duration = Duration::from_secs(10);
 
 /// Runs the gateway's core on simulated time. The same seed always gives the same run.
 #[derive(Parser)]
@@ -31,6 +36,8 @@ enum Command {
     Run(Run),
     /// Run the seeds that are kept in chaos/simulation-corpus.txt.
     Corpus,
+    /// Count what a send costs clusters of 3, 5 and 9 nodes: messages, syncs, applied entries.
+    Costs,
 }
 
 #[derive(Args)]
@@ -65,6 +72,7 @@ fn main() -> ExitCode {
             Some(seed) => one(seed, run.bug, run.trace),
             None => many(run.seeds, run.bug, run.threads),
         },
+        Command::Costs => costs(),
         Command::Corpus => match kept(corpus::read()) {
             Ok(seeds) => many(seeds.into_iter(), None, None),
             Err(error) => {
@@ -84,6 +92,27 @@ fn kept(corpus: Result<Vec<Kept>, String>) -> Result<Vec<u64>> {
     let seeds: Vec<u64> = corpus.map_err(anyhow::Error::msg)?.iter().map(|kept| kept.seed).collect();
     ensure!(!seeds.is_empty(), "chaos/simulation-corpus.txt holds no seed, so nothing was run");
     Ok(seeds)
+}
+
+/// Shows what a send costs, as a table in Markdown. Whether it could not be measured.
+fn costs() -> bool {
+    say(
+        "| nodes | sends a second | messages a send | syncs a send | entries applied a send | messages a second without sends |",
+    );
+    say("|---|---|---|---|---|---|");
+    let mut failed = false;
+    for nodes in SIZES {
+        match costs::measure(nodes, MEASURED) {
+            Ok(Costs { nodes, idle_messages, sends_per_second, messages, syncs, applied }) => say(format_args!(
+                "| {nodes} | {sends_per_second:.0} | {messages:.2} | {syncs:.2} | {applied:.2} | {idle_messages:.0} |"
+            )),
+            Err(error) => {
+                eprintln!("gateway-sim: {error}");
+                failed = true;
+            }
+        }
+    }
+    failed
 }
 
 fn one(seed: u64, bug: Option<Bug>, traced: bool) -> bool {

@@ -41,7 +41,8 @@ async fn pause(scene: &Scene) {
     clock::sleep(scene.chance.time(&scene.plan.between_calls)).await;
 }
 
-async fn send(scene: Arc<Scene>, channel: ChannelId) {
+/// Sends one message after the other, and has others write to the channel now and then.
+pub async fn send(scene: Arc<Scene>, channel: ChannelId) {
     while !scene.is_over() {
         if scene.chance.hits(ARRIVALS) {
             scene.network.arrives(channel, scene.message());

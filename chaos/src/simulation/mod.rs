@@ -7,11 +7,13 @@
 //! - [`client`]: who sends, writes and reads; [`faults`]: what goes wrong meanwhile.
 //! - [`machines`]: the machines, watched; [`checks`], [`progress`], [`panics`]: what must hold; [`ending`]: what must hold at the end.
 //! - [`bug`]: faults of the gateway that are put back on purpose. [`corpus`]: seeds that every test runs first.
+//! - [`costs`]: what a send costs clusters of different sizes, without faults.
 
 pub mod bug;
 pub mod checks;
 mod client;
 pub mod corpus;
+pub mod costs;
 mod directory;
 mod ending;
 mod faults;

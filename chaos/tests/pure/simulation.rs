@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use chaos::simulation::costs::{self, Costs};
 use chaos::simulation::plan::Plan;
 use chaos::simulation::{Bug, corpus, run, run_plan};
 use model::format::Foreign;
@@ -48,6 +49,20 @@ fn run_all(seeds: &[u64], least: usize, time: Duration) -> (usize, Vec<String>) 
         violations.extend(others);
         (here + there, violations)
     })
+}
+
+#[test]
+fn a_send_costs_nine_nodes_hardly_more_messages_and_entries_than_three_and_each_disk_less() {
+    let [three, nine] = [3, 9].map(|nodes| costs::measure(nodes, Duration::from_secs(2)).unwrap());
+    for (what, few, many) in
+        [("messages", three.messages, nine.messages), ("applied entries", three.applied, nine.applied)]
+    {
+        assert!(few > 1.0 && many < few * 1.1, "{what}: {few:.2} and {many:.2}");
+    }
+    // The fewer groups share a disk, the fewer entries share a sync: each disk has less to do, and all of them together more.
+    let of_a_disk = |costs: Costs| costs.syncs * costs.sends_per_second / costs.nodes as f64;
+    assert!(of_a_disk(nine) < of_a_disk(three), "{three:?}, {nine:?}");
+    assert!(nine.sends_per_second > three.sends_per_second * 0.9, "{three:?}, {nine:?}");
 }
 
 #[test]

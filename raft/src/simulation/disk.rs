@@ -112,6 +112,8 @@ struct Inner {
     /// Handed to the disk and not reported.
     writing: Vec<Write>,
     latency: Range<Duration>,
+    /// Made so far.
+    syncs: u64,
 }
 
 pub(super) struct Disk {
@@ -133,6 +135,11 @@ impl Disk {
     /// How long a sync takes from now on.
     pub(super) fn set_latency(&self, latency: Range<Duration>) {
         self.inner.lock().latency = latency;
+    }
+
+    /// Syncs made so far.
+    pub(super) fn syncs(&self) -> u64 {
+        self.inner.lock().syncs
     }
 
     /// Begins the `start`-th life of the node on this disk.
@@ -229,6 +236,7 @@ impl Disk {
                 if inner.start != start {
                     return;
                 }
+                inner.syncs += 1;
                 let written = std::mem::take(&mut inner.writing);
                 for write in &written {
                     inner.logs.entry(write.group).or_default().change(&write.change);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use model::id::NodeId;
@@ -70,6 +71,7 @@ struct Inner {
 pub struct Router {
     inner: Mutex<Inner>,
     chance: Chance,
+    carried: AtomicU64,
 }
 
 impl Router {
@@ -81,7 +83,12 @@ impl Router {
             stalled: BTreeMap::new(),
             last: BTreeMap::new(),
         };
-        Arc::new(Self { inner: Mutex::new(inner), chance })
+        Arc::new(Self { inner: Mutex::new(inner), chance, carried: AtomicU64::new(0) })
+    }
+
+    /// Messages from one node to another so far, questions and answers alike.
+    pub fn carried(&self) -> u64 {
+        self.carried.load(Ordering::Relaxed)
     }
 
     pub fn set_weather(&self, weather: Weather) {
@@ -135,6 +142,9 @@ impl Router {
             return Vec::new();
         }
         let copies = if self.chance.hits(weather.doubled) { 2 } else { 1 };
+        if from != to {
+            self.carried.fetch_add(copies as u64, Ordering::Relaxed);
+        }
         let now = clock::now();
         let mut delays = Vec::with_capacity(copies);
         for copy in 0..copies {

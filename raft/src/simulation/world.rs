@@ -221,6 +221,11 @@ impl World {
         &self.shared.router
     }
 
+    /// Syncs of all logs so far.
+    pub fn syncs(&self) -> u64 {
+        self.shared.nodes.lock().values().map(|node| node.disk.syncs()).sum()
+    }
+
     /// How long the syncs of a node take from now on.
     pub fn set_sync(&self, node: NodeId, latency: Range<Duration>) {
         if let Some(node) = self.shared.nodes.lock().get(&node) {

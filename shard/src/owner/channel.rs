@@ -73,7 +73,7 @@ const CRASH_WINDOW: Duration = Duration::from_secs(600);
 /// A message to a channel's task. A mailbox has room for 32 of them from the start, idle or not: what is large is boxed.
 pub enum ToChannel {
     Work(Box<Piece>),
-    /// Close the session in order and end; the answer comes when the network knows.
+    /// Close the session in order; the answer comes when the network knows.
     CloseForTransfer(oneshot::Sender<()>),
     /// Somebody asks for bytes that are not here.
     Fetch(Box<(MediaId, Option<oneshot::Sender<FetchEnd>>)>),
@@ -268,9 +268,8 @@ impl Channel {
         }
     }
 
-    /// Runs until the owner's right ends, the channel is closed for a transfer, or there is nothing to do. A turn that
-    /// panics costs the session, and the channel begins anew from what is stored; a channel that does so again and
-    /// again is taken out of service (T26).
+    /// Runs until the owner's right ends, or there is nothing to do. A turn that panics costs the session, and the channel begins anew
+    /// from what is stored; a channel that does so again and again is taken out of service (T26).
     pub async fn run(mut self: Box<Self>, mut mailbox: mpsc::Receiver<ToChannel>, mut recover: bool) {
         let lost = self.owner.lost.clone();
         let mut crashes: Vec<Instant> = Vec::new();
@@ -339,9 +338,7 @@ impl Channel {
             }
             self.hold().await;
             // Boxed, as is all that takes room only while something happens: idle tasks are many.
-            if Box::pin(self.step(finished, &mut events, &mut work)).await? {
-                return Ok(());
-            }
+            Box::pin(self.step(finished, &mut events, &mut work)).await?;
         }
     }
 
@@ -352,23 +349,20 @@ impl Channel {
         }
     }
 
-    /// Takes what has come in. Returns true when the channel was closed for a transfer. Each turn asks for room for all
-    /// that may happen in it: boxed is what happens in few of them, so that those of sends ask for little.
+    /// Takes what has come in. Each turn asks for room for all that may happen in it: boxed is what happens in few of them, so that
+    /// those of sends ask for little.
     async fn step(
         &mut self,
         finished: Option<Finished>,
         events: &mut Vec<SessionEvent>,
         work: &mut Vec<ToChannel>,
-    ) -> Result<bool, LeadershipLost> {
+    ) -> Result<(), LeadershipLost> {
         if let Some(finished) = finished {
             Box::pin(self.transfer_ended(finished)).await?;
         }
         self.take_events(events).await?;
-        if self.take_work(work).await? {
-            return Ok(true);
-        }
-        self.keep_time().await?;
-        Ok(false)
+        self.take_work(work).await?;
+        self.keep_time().await
     }
 
     /// When something is to be done without being asked.
@@ -455,13 +449,13 @@ impl Channel {
         self.finish(batch).await
     }
 
-    /// Returns true when the channel was closed for a transfer.
-    async fn take_work(&mut self, work: &mut Vec<ToChannel>) -> Result<bool, LeadershipLost> {
+    async fn take_work(&mut self, work: &mut Vec<ToChannel>) -> Result<(), LeadershipLost> {
         let mut batch = Batch::default();
         for message in work.drain(..) {
             match message {
-                // Dropped while the leadership is transferred: its caller asks the next owner.
-                ToChannel::Work(_) if self.owner.is_transferring() => {}
+                // Dropped before the leadership is transferred: its caller asks the next owner.
+                ToChannel::Work(piece) if self.is_left_to_the_next_owner(&piece.work) => {}
+                ToChannel::Fetch(_) if self.owner.is_closing() => {}
                 ToChannel::Work(piece) => match *piece {
                     // What is done for nobody keeps an overload from ending, and the caller may have sent it anew under another id.
                     Piece { work: Work::Send(_), reply, .. } if reply.is_closed() => {}
@@ -488,15 +482,18 @@ impl Channel {
                     self.fetch_now(media, waiting);
                 }
                 ToChannel::CloseForTransfer(done) => {
-                    self.finish(batch).await?;
+                    self.finish(std::mem::take(&mut batch)).await?;
                     Box::pin(self.close_for_transfer()).await?;
                     let _ = done.send(());
-                    return Ok(true);
                 }
             }
         }
-        self.finish(batch).await?;
-        Ok(false)
+        self.finish(batch).await
+    }
+
+    /// Sends are still accepted while sessions are being closed, and wait for the next owner's: closing may take long.
+    fn is_left_to_the_next_owner(&self, work: &Work) -> bool {
+        self.owner.is_transferring() || (self.owner.is_closing() && !matches!(work, Work::Send(_)))
     }
 
     /// Commits a turn's commands, then does what waited for them.

@@ -275,6 +275,7 @@ impl Hosting {
             streams,
             channels: Mutex::new(HashMap::new()),
             recovering: Mutex::default(),
+            closing: AtomicBool::new(false),
             transferring: AtomicBool::new(false),
             wiping: Semaphore::new(WIPED_AT_ONCE),
             bulk: Shares::new(Semaphore::MAX_PERMITS, MOST_BULK_OF_ONE),

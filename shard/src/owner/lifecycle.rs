@@ -400,10 +400,9 @@ impl Channel {
         }
     }
 
-    /// Whether a session may be opened here: another owner may log in at any moment once the leadership is transferred,
-    /// and a channel that was deleted is about to be wiped.
+    /// Whether a session may be opened here: another owner may log in at any moment once the leadership is transferred, and a channel that was deleted is about to be wiped.
     fn may_have_session(&self) -> bool {
-        !self.owner.is_transferring() && !self.owner.is_deleted(self.row.id)
+        !self.owner.is_closing() && !self.owner.is_deleted(self.row.id)
     }
 
     /// Has the driver open a session, which is the channel's from then on.
@@ -585,7 +584,8 @@ impl Channel {
         }
     }
 
-    /// Closes the session in order for a transfer of the leadership (T12): the next owner opens the session anew.
+    /// Closes the session in order for a transfer of the leadership (T12): the next owner opens the session anew, and writes the sends
+    /// that are accepted until then.
     pub async fn close_for_transfer(&mut self) -> Result<(), LeadershipLost> {
         self.close_in_order().await?;
         let _ = self.transition(Trigger::PlannedMove, None).await?;

@@ -197,6 +197,9 @@ pub struct Owner {
     channels: Mutex<HashMap<ChannelId, mpsc::Sender<ToChannel>>>,
     /// Channels that an earlier owner left `connected` and that are not recovered yet: they are not connected.
     recovering: Mutex<HashSet<ChannelId>>,
+    /// Sessions are closed for a transfer of the leadership: none is opened any more.
+    closing: AtomicBool,
+    /// No calls are served any more: the next owner has them.
     transferring: AtomicBool,
     /// Lets a few deleted channels be wiped at a time.
     wiping: Semaphore,
@@ -210,6 +213,12 @@ impl Owner {
     /// Whether calls are served.
     pub fn serves(&self) -> bool {
         !self.lost.is_cancelled() && !self.is_transferring()
+    }
+
+    /// Whether the sessions are being closed for a transfer of the leadership. Until that, sends are still accepted, and wait for the
+    /// next owner's sessions; all other work of channels waits for that owner.
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
     }
 
     fn is_transferring(&self) -> bool {
@@ -451,9 +460,9 @@ impl Owner {
     }
 
     /// Closes all sessions in order, so that the next owner finds nothing in its way, and cuts those that are not closed by the
-    /// deadline. New calls go elsewhere meanwhile.
+    /// deadline. From then on no calls are served.
     pub async fn close_channels(&self, deadline: Instant) {
-        self.transferring.store(true, Ordering::Release);
+        self.closing.store(true, Ordering::Release);
         let mailboxes: Vec<_> = self.channels.lock().values().cloned().collect();
         let closed = mailboxes.into_iter().map(|mailbox| async move {
             let (done, finished) = oneshot::channel();
@@ -467,5 +476,6 @@ impl Owner {
             // Whoever takes the leadership is elected at once, however young the last quorum contact is.
             self.fence.revoke();
         }
+        self.transferring.store(true, Ordering::Release);
     }
 }
