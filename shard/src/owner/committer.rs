@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -124,6 +125,8 @@ impl Submitted {
 pub struct Committer {
     queue: Queue,
     deferred: Queue,
+    /// No entry rests behind another.
+    hurried: Arc<AtomicBool>,
 }
 
 /// Submissions that wait for an entry: bounded in number, and with those of the other queue of the shard in bytes.
@@ -162,13 +165,21 @@ impl Committer {
         let room = Arc::new(Semaphore::new(QUEUE_BYTES));
         // However it ends, also by a panic, nothing more can be committed by this ownership.
         let ended = lost.clone().drop_guard();
+        let hurried = Arc::<AtomicBool>::default();
+        let hurries = hurried.clone();
         tokio::spawn(async move {
-            let committing = run(immediate, lingering, group, context, epoch, streams, lost);
+            let committing = run((immediate, lingering), group, context, epoch, streams, lost, &hurries);
             supervise::noticed("the committer of a shard", committing).await;
             drop(ended);
         });
         let queue = |submissions| Queue { submissions, room: room.clone() };
-        Self { queue: queue(queued), deferred: queue(deferred) }
+        Self { queue: queue(queued), deferred: queue(deferred), hurried }
+    }
+
+    /// Lets no entry rest behind another any more. A planned move waits for as many commits as the shard has channels, and a rest
+    /// behind each entry of them would hold up the sends that come meanwhile.
+    pub fn hurry(&self) {
+        self.hurried.store(true, Ordering::Release);
     }
 
     /// Commits commands and gives the state machine's answers, one a command; [`Reply::TooLarge`] for one that no entry can
@@ -271,13 +282,13 @@ fn rest_after(bore: usize, waiting: usize, took: Duration) -> Duration {
 }
 
 async fn run(
-    mut immediate: mpsc::Receiver<Submission>,
-    mut lingering: mpsc::Receiver<Submission>,
+    (mut immediate, mut lingering): (mpsc::Receiver<Submission>, mpsc::Receiver<Submission>),
     group: Group,
     context: Arc<NodeContext>,
     epoch: Epoch,
     streams: Arc<Streams>,
     lost: CancellationToken,
+    hurried: &AtomicBool,
 ) {
     let mut on_their_way = FuturesOrdered::new();
     // The callers of each entry on its way, oldest first, with how many replies are theirs.
@@ -320,7 +331,10 @@ async fn run(
                     let _ = caller.reply.send(own);
                 }
                 if on_their_way.is_empty() {
-                    rest = rest_after(bore, gathered.len() + immediate.len(), last_submit.elapsed());
+                    rest = match hurried.load(Ordering::Acquire) {
+                        true => Duration::ZERO,
+                        false => rest_after(bore, gathered.len() + immediate.len(), last_submit.elapsed()),
+                    };
                 }
             }
             // The first of them says until when. Those that come after it stay in their queue, so that they wake nobody.

@@ -463,6 +463,7 @@ impl Owner {
     /// deadline. From then on no calls are served.
     pub async fn close_channels(&self, deadline: Instant) {
         self.closing.store(true, Ordering::Release);
+        self.committer.hurry();
         let mailboxes: Vec<_> = self.channels.lock().values().cloned().collect();
         let closed = mailboxes.into_iter().map(|mailbox| async move {
             let (done, finished) = oneshot::channel();
