@@ -83,6 +83,7 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Result<Answered, LeadershipLo
             buckets().return_attempt(subject, rule, call.call_id);
             Ok(OwnerResponse::Nothing)
         }
+        OwnerRequest::Channel { work, .. } if owner.is_left_to_the_next(&work) => return Err(LeadershipLost),
         OwnerRequest::Channel { customer, channel, charge, work } => {
             let charged = charge.map(|rule| (rule, buckets().channels.take((customer, channel), rule, 0, steady)));
             if let Some((rule, (level, false, _))) = charged {

@@ -288,9 +288,7 @@ impl Channel {
                     tracing::error!(channel = %self.row.id, "the channel's task panicked and is restarted");
                     crashes.retain(|at| at.elapsed() < CRASH_WINDOW);
                     crashes.push(Instant::now());
-                    // What the session that was killed has on its way has to end before the next one reads.
-                    let auth = std::mem::take(&mut self.auth);
-                    *self = Self { auth, ..Self::load(self.owner.clone(), self.row.id, self.row.customer) };
+                    self.begin_anew();
                     recover = true;
                     if crashes.len() >= CRASHES && self.go_on(Trigger::CrashLoop).await.is_err() {
                         return lost.cancel();
@@ -298,6 +296,13 @@ impl Channel {
                 }
             }
         }
+    }
+
+    /// Takes what is stored for all that is known of the channel.
+    fn begin_anew(&mut self) {
+        // What the session that ended has on its way has to end before the next one reads.
+        let auth = std::mem::take(&mut self.auth);
+        *self = Self { auth, ..Self::load(self.owner.clone(), self.row.id, self.row.customer) };
     }
 
     async fn live(&mut self, mailbox: &mut mpsc::Receiver<ToChannel>, recover: bool) -> Result<(), LeadershipLost> {
@@ -454,7 +459,7 @@ impl Channel {
         for message in work.drain(..) {
             match message {
                 // Dropped before the leadership is transferred: its caller asks the next owner.
-                ToChannel::Work(piece) if self.is_left_to_the_next_owner(&piece.work) => {}
+                ToChannel::Work(piece) if self.owner.is_left_to_the_next(&piece.work) => {}
                 ToChannel::Fetch(_) if self.owner.is_closing() => {}
                 ToChannel::Work(piece) => match *piece {
                     // What is done for nobody keeps an overload from ending, and the caller may have sent it anew under another id.
@@ -484,16 +489,13 @@ impl Channel {
                 ToChannel::CloseForTransfer(done) => {
                     self.finish(std::mem::take(&mut batch)).await?;
                     Box::pin(self.close_for_transfer()).await?;
+                    // Whoever still waits for the session asks the next owner, or is told that the send is queued.
+                    self.begin_anew();
                     let _ = done.send(());
                 }
             }
         }
         self.finish(batch).await
-    }
-
-    /// Sends are still accepted while sessions are being closed, and wait for the next owner's: closing may take long.
-    fn is_left_to_the_next_owner(&self, work: &Work) -> bool {
-        self.owner.is_transferring() || (self.owner.is_closing() && !matches!(work, Work::Send(_)))
     }
 
     /// Commits a turn's commands, then does what waited for them.

@@ -341,7 +341,7 @@ async fn keep_leader_placed(owner: Arc<Owner>) {
             held_since = None;
             continue;
         };
-        seen_ready = if owner.serves() { seen_ready + 1 } else { 0 };
+        seen_ready = if owner.serves() && !owner.is_closing() { seen_ready + 1 } else { 0 };
         if seen_ready >= SETTLED_CHECKS || (at_once && seen_ready > 0) {
             // Somebody may be looking at a code that the next owner would not know.
             let held = *held_since.get_or_insert_with(Instant::now);
@@ -414,6 +414,9 @@ async fn wished_leader(owner: &Owner) -> Option<Wish> {
 
 /// Closes an owner's sessions in order and gives the leadership to `target`.
 pub async fn transfer_leadership(owner: &Arc<Owner>, target: NodeId) {
+    if !owner.begin_closing() {
+        return;
+    }
     let deadline = Instant::now() + CLOSE_PATIENCE;
     tracing::info!(shard = owner.shard, target, "transferring the shard");
     failpoint::reach(Point::TransferBegun);

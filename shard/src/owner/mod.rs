@@ -215,10 +215,16 @@ impl Owner {
         !self.lost.is_cancelled() && !self.is_transferring()
     }
 
-    /// Whether the sessions are being closed for a transfer of the leadership. Until that, sends are still accepted, and wait for the
-    /// next owner's sessions; all other work of channels waits for that owner.
+    /// Whether the sessions are being closed for a transfer of the leadership.
     pub fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
+    }
+
+    /// Whether work on a channel is the next owner's. While sessions are being closed, which may take long, sends are still accepted and
+    /// wait for that owner's, and reads are answered.
+    pub fn is_left_to_the_next(&self, work: &Work) -> bool {
+        let needs_no_session = matches!(work, Work::Send(_) | Work::GetStatus | Work::Read(_) | Work::Media(_));
+        self.is_transferring() || (self.is_closing() && !needs_no_session)
     }
 
     fn is_transferring(&self) -> bool {
@@ -459,10 +465,14 @@ impl Owner {
         let _ = self.work(customer, channel, Work::DeleteChannel, Uuid::new_v4(), request, deadline).await;
     }
 
+    /// Begins a transfer; `false` where one is under way.
+    pub fn begin_closing(&self) -> bool {
+        !self.closing.swap(true, Ordering::AcqRel)
+    }
+
     /// Closes all sessions in order, so that the next owner finds nothing in its way, and cuts those that are not closed by the
     /// deadline. From then on no calls are served.
     pub async fn close_channels(&self, deadline: Instant) {
-        self.closing.store(true, Ordering::Release);
         self.committer.hurry();
         let mailboxes: Vec<_> = self.channels.lock().values().cloned().collect();
         let closed = mailboxes.into_iter().map(|mailbox| async move {
