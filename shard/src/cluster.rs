@@ -592,7 +592,6 @@ impl Cluster {
     pub async fn transfer_all(&self) {
         let transfers = self.owners.all().into_iter().map(|owner| async move {
             if owner.serves()
-                && !owner.is_closing()
                 && let Some(target) = self.successor(owner.shard, &owner.group).await
             {
                 transfer_leadership(&owner, target).await;

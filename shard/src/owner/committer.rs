@@ -125,8 +125,6 @@ impl Submitted {
 pub struct Committer {
     queue: Queue,
     deferred: Queue,
-    /// No entry rests behind another.
-    hurried: Arc<AtomicBool>,
 }
 
 /// Submissions that wait for an entry: bounded in number, and with those of the other queue of the shard in bytes.
@@ -153,33 +151,27 @@ impl Queue {
 impl Committer {
     /// Starts the task. It ends, and cancels `lost`, as soon as one entry is refused or in doubt. Deliveries that were
     /// written are announced to those of the node, events for streams to those who wait at `streams`.
+    /// While `closing` is set, no entry rests behind another.
     pub fn start(
         group: Group,
         context: Arc<NodeContext>,
         epoch: Epoch,
         streams: Arc<Streams>,
         lost: CancellationToken,
+        closing: Arc<AtomicBool>,
     ) -> Self {
         let (queued, immediate) = mpsc::channel(QUEUE);
         let (deferred, lingering) = mpsc::channel(QUEUE);
         let room = Arc::new(Semaphore::new(QUEUE_BYTES));
         // However it ends, also by a panic, nothing more can be committed by this ownership.
         let ended = lost.clone().drop_guard();
-        let hurried = Arc::<AtomicBool>::default();
-        let hurries = hurried.clone();
         tokio::spawn(async move {
-            let committing = run((immediate, lingering), group, context, epoch, streams, lost, &hurries);
+            let committing = run((immediate, lingering), group, context, epoch, streams, lost, &closing);
             supervise::noticed("the committer of a shard", committing).await;
             drop(ended);
         });
         let queue = |submissions| Queue { submissions, room: room.clone() };
-        Self { queue: queue(queued), deferred: queue(deferred), hurried }
-    }
-
-    /// Lets no entry rest behind another any more. A planned move waits for as many commits as the shard has channels, and a rest
-    /// behind each entry of them would hold up the sends that come meanwhile.
-    pub fn hurry(&self) {
-        self.hurried.store(true, Ordering::Release);
+        Self { queue: queue(queued), deferred: queue(deferred) }
     }
 
     /// Commits commands and gives the state machine's answers, one a command; [`Reply::TooLarge`] for one that no entry can
@@ -288,7 +280,7 @@ async fn run(
     epoch: Epoch,
     streams: Arc<Streams>,
     lost: CancellationToken,
-    hurried: &AtomicBool,
+    closing: &AtomicBool,
 ) {
     let mut on_their_way = FuturesOrdered::new();
     // The callers of each entry on its way, oldest first, with how many replies are theirs.
@@ -331,7 +323,9 @@ async fn run(
                     let _ = caller.reply.send(own);
                 }
                 if on_their_way.is_empty() {
-                    rest = match hurried.load(Ordering::Acquire) {
+                    // A planned move waits for as many commits as the shard has channels, and rests between their entries would hold up
+                    // the sends that come meanwhile.
+                    rest = match closing.load(Ordering::Acquire) {
                         true => Duration::ZERO,
                         false => rest_after(bore, gathered.len() + immediate.len(), last_submit.elapsed()),
                     };

@@ -256,6 +256,7 @@ impl Hosting {
             fence.extend(deadline);
         }
         let streams = Arc::new(Streams::default());
+        let closing = Arc::<AtomicBool>::default();
         Some(Arc::new(Owner {
             node: self.context.clone(),
             shard: self.shard,
@@ -264,7 +265,14 @@ impl Hosting {
             fence,
             group: self.group.clone(),
             reader: self.group.reader(),
-            committer: Committer::start(self.group.clone(), self.context.clone(), epoch, streams.clone(), lost.clone()),
+            committer: Committer::start(
+                self.group.clone(),
+                self.context.clone(),
+                epoch,
+                streams.clone(),
+                lost.clone(),
+                closing.clone(),
+            ),
             buckets,
             webhook_coordinator: Mutex::default(),
             deployment_key,
@@ -275,7 +283,7 @@ impl Hosting {
             streams,
             channels: Mutex::new(HashMap::new()),
             recovering: Mutex::default(),
-            closing: AtomicBool::new(false),
+            closing,
             transferring: AtomicBool::new(false),
             wiping: Semaphore::new(WIPED_AT_ONCE),
             bulk: Shares::new(Semaphore::MAX_PERMITS, MOST_BULK_OF_ONE),
@@ -341,7 +349,7 @@ async fn keep_leader_placed(owner: Arc<Owner>) {
             held_since = None;
             continue;
         };
-        seen_ready = if owner.serves() && !owner.is_closing() { seen_ready + 1 } else { 0 };
+        seen_ready = if owner.serves() { seen_ready + 1 } else { 0 };
         if seen_ready >= SETTLED_CHECKS || (at_once && seen_ready > 0) {
             // Somebody may be looking at a code that the next owner would not know.
             let held = *held_since.get_or_insert_with(Instant::now);

@@ -197,8 +197,8 @@ pub struct Owner {
     channels: Mutex<HashMap<ChannelId, mpsc::Sender<ToChannel>>>,
     /// Channels that an earlier owner left `connected` and that are not recovered yet: they are not connected.
     recovering: Mutex<HashSet<ChannelId>>,
-    /// Sessions are closed for a transfer of the leadership: none is opened any more.
-    closing: AtomicBool,
+    /// Sessions are closed for a transfer of the leadership: none is opened any more, and no entry rests behind another.
+    closing: Arc<AtomicBool>,
     /// No calls are served any more: the next owner has them.
     transferring: AtomicBool,
     /// Lets a few deleted channels be wiped at a time.
@@ -216,7 +216,7 @@ impl Owner {
     }
 
     /// Whether the sessions are being closed for a transfer of the leadership.
-    pub fn is_closing(&self) -> bool {
+    fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
     }
 
@@ -473,7 +473,6 @@ impl Owner {
     /// Closes all sessions in order, so that the next owner finds nothing in its way, and cuts those that are not closed by the
     /// deadline. From then on no calls are served.
     pub async fn close_channels(&self, deadline: Instant) {
-        self.committer.hurry();
         let mailboxes: Vec<_> = self.channels.lock().values().cloned().collect();
         let closed = mailboxes.into_iter().map(|mailbox| async move {
             let (done, finished) = oneshot::channel();
