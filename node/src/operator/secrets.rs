@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(progress(&running), format!("[{}{}] 6/10 data keys under new0", "#".repeat(18), ".".repeat(12)));
         assert_eq!(verdict(&running), Verdict::Degraded);
         let over = secrets("settled", 0, exchange(true, Timestamp(0)));
-        assert_eq!(conclusion(&over), "nothing is sealed under the old key old0: it is no longer needed");
+        assert_eq!(conclusion(&over), "nothing is encrypted under the old key old0: it is no longer needed");
         assert_eq!(verdict(&over), Verdict::Well);
         let of_today = secrets("settled", 0, exchange(true, Timestamp(Timestamp::now().0 + 60_000)));
         assert!(conclusion(&of_today).contains("default secrets too"));
