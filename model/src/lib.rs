@@ -1,6 +1,6 @@
 //! The words of the gateway: identifiers, addresses, the channel's status machine, messages, events and error codes.
 //!
-//! Pure types and functions; no I/O, no clock of its own, no knowledge of Raft, storage or HTTP.
+//! Pure types and functions; no I/O, no knowledge of Raft, storage or HTTP. The clocks alone are read here: [`clock`] and [`time`].
 
 pub mod address;
 pub mod api_key;
@@ -8,6 +8,7 @@ pub mod blacklist;
 pub mod business;
 pub mod call;
 pub mod chat;
+pub mod clock;
 pub mod community;
 pub mod contact;
 pub mod customer;

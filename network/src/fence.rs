@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use model::id::Epoch;
-use model::standstill;
+use model::{clock, standstill};
 
 /// The right of one owner, in one term, to act outside Raft.
 ///
@@ -36,7 +36,7 @@ fn nanos(instant: Instant) -> u64 {
 impl Fence {
     /// A fence of an epoch, live until `deadline`.
     pub fn new(epoch: Epoch, deadline: Instant) -> Self {
-        let extended = Arc::new(AtomicU64::new(nanos(Instant::now())));
+        let extended = Arc::new(AtomicU64::new(nanos(clock::now())));
         Self { epoch, deadline: Arc::new(AtomicU64::new(nanos(deadline))), extended }
     }
 
@@ -50,7 +50,7 @@ impl Fence {
     }
 
     fn is_live_after(&self, resumed_at: Option<Instant>) -> bool {
-        nanos(Instant::now()) < self.deadline.load(Ordering::Acquire)
+        nanos(clock::now()) < self.deadline.load(Ordering::Acquire)
             && resumed_at.is_none_or(|resumed| nanos(resumed) <= self.extended.load(Ordering::Acquire))
     }
 
@@ -58,7 +58,7 @@ impl Fence {
     /// machine was suspended, if it was.
     pub fn extend(&self, deadline: Instant) {
         let wanted = nanos(deadline);
-        self.extended.fetch_max(nanos(Instant::now()), Ordering::AcqRel);
+        self.extended.fetch_max(nanos(clock::now()), Ordering::AcqRel);
         // Failing means: revoked, or already further. Both are fine.
         let _ = self
             .deadline

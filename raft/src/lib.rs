@@ -8,6 +8,7 @@
 //! - [`failpoint`]: where a build for tests can be told to fail.
 //! - [`fuzz`]: what reads foreign bytes, for fuzzing.
 //! - [`room`]: how much the disks can still take.
+//! - [`rt`]: time and tasks of what runs in life and in simulation.
 //! - [`supervise`]: what becomes of a task that panics.
 //! - [`transport`]: mutual TLS between the nodes; also carries the calls of the floors above.
 //!
@@ -21,6 +22,7 @@ pub mod fuzz;
 pub mod group;
 pub mod host;
 pub mod room;
+pub mod rt;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 pub mod supervise;
@@ -29,6 +31,7 @@ pub mod transport;
 mod codec;
 mod contacts;
 mod copies;
+mod core_runtime;
 mod database;
 mod fatal;
 mod folder;
@@ -46,6 +49,5 @@ mod telemetry;
 mod testing;
 mod timing;
 mod types;
-mod unhurried;
 
 pub use machine::{self, record};

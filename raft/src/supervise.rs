@@ -15,7 +15,7 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::fatal::Fatal;
-use crate::telemetry;
+use crate::{rt, telemetry};
 
 /// Between a panic and the next try; longer each time, as what made it panic may still be there.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -49,15 +49,15 @@ pub async fn restarted<T, F: Future<Output = T>>(task: &'static str, mut begin: 
     telemetry::task_begun(task);
     let mut pause = FIRST_PAUSE;
     loop {
-        let began = Instant::now();
+        let began = rt::now();
         // What a task leaves half done when it panics is its own to find again: each begins from what is stored.
         if let Some(output) = noticed(task, async { begin().await }).await {
             return output;
         }
-        if began.elapsed() > STABLE {
+        if rt::now().saturating_duration_since(began) > STABLE {
             pause = FIRST_PAUSE;
         }
-        tokio::time::sleep(pause).await;
+        rt::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }

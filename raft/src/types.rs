@@ -9,7 +9,7 @@ use openraft::{OptionalSend, RaftTypeConfig};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use crate::unhurried::Unhurried;
+use crate::core_runtime::CoreRuntime;
 
 /// A command of a machine, as it stands in the log. Cloning shares the bytes.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,7 +92,7 @@ pub(crate) use gateway_types;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TypeConfig {}
 
-gateway_types!(TypeConfig on Unhurried);
+gateway_types!(TypeConfig on CoreRuntime);
 
 /// Carries the result of a proposal to whoever waits for it. A waiter that went away is no error: a proposer may time
 /// out, or not care.

@@ -57,7 +57,7 @@ use crate::media::store::{MediaConfig, MediaStore};
 use crate::membership::{Excluded, Membership, MembershipConfig};
 use crate::nodes::Nodes;
 use crate::owner::hosting::{Owners, transfer_leadership};
-use crate::owner::pace::{Slots, StartLimiter};
+use crate::owner::start_limiter::{Slots, StartLimiter};
 use crate::owner::taken_over::TakeOvers;
 use crate::owner::{FETCH_PATIENCE, NodeContext, OPERATION_PATIENCE, OutboxBytes};
 use crate::reads::Reads;
@@ -591,7 +591,7 @@ impl Cluster {
     /// Transfers the leadership of all that this node leads, so that it can stop without anybody noticing.
     pub async fn transfer_all(&self) {
         let transfers = self.owners.all().into_iter().map(|owner| async move {
-            if owner.serves()
+            if !owner.lost.is_cancelled()
                 && let Some(target) = self.successor(owner.shard, &owner.group).await
             {
                 transfer_leadership(&owner, target).await;

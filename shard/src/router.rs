@@ -39,7 +39,7 @@ use crate::format::Release;
 use crate::media::blobs::Blobs;
 use crate::nodes::Nodes;
 use crate::owner::hosting::Owners;
-use crate::owner::pace::StartLimiter;
+use crate::owner::start_limiter::StartLimiter;
 pub use crate::report::NodeStatus;
 use crate::report::{Certificates, NodeReport};
 

@@ -1,12 +1,15 @@
-//! What simulated owners need of a shard beside its machine: what an owner reads of the state, and how it decides.
+//! What simulated owners need of a shard beside its machine: the parts of the real one, what it reads of the state, and how it decides.
 
 use model::id::{ChannelId, CustomerId, MessageId};
-use network::driver::Outbound;
 use raft::machine::View;
 
 use crate::history::{Direction, MessageStatus};
 use crate::keys;
+pub use crate::owner::committer::{Committer, LeadershipLost, Terms};
+pub use crate::owner::fencing;
 pub use crate::owner::members::{Step, may_vote, next as next_step};
+pub use crate::owner::outbox::Outbox;
+pub use crate::owner::outbox_bytes::AccountBytes;
 use crate::records::{ChannelRow, MessagePointer, MessageRow, MessageState, OutboxEntry, decode};
 pub use crate::router::candidate;
 
@@ -16,12 +19,11 @@ pub fn channel(view: &dyn View, id: ChannelId, customer: CustomerId) -> ChannelR
 }
 
 /// What a channel has accepted and the network not yet, in the order of acceptance.
-pub fn outbox(view: &dyn View, channel: ChannelId) -> Vec<Outbound> {
+pub fn outbox(view: &dyn View, channel: ChannelId) -> Vec<MessageRow> {
     let (from, to) = keys::outbox_of(channel);
     let message = |(_, entry): &(Vec<u8>, Vec<u8>)| {
         let entry: OutboxEntry = decode(entry);
-        let row = stored(view, channel, Direction::Outbound, entry.id()?)?;
-        Some(entry.outbound(&row))
+        stored(view, channel, Direction::Outbound, entry.id()?)
     };
     view.scan(&from, &to, usize::MAX).iter().filter_map(message).collect()
 }

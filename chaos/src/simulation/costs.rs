@@ -66,6 +66,7 @@ pub fn measure(nodes: usize, length: Duration) -> Result<Costs, String> {
         faults_last: Duration::ZERO,
         between_faults: Duration::ZERO..Duration::ZERO,
         between_calls: ms(1)..ms(10),
+        busy: 0,
     };
     clock::run(plan.seed, async move {
         let scene = Scene::new(plan, None, false);

@@ -9,6 +9,7 @@ use raft::directory::layout::{LayoutCommand, LayoutRecord, MoveRecord};
 use raft::simulation::{Crash, Life, Weather, clock};
 
 use super::directory;
+use super::members::may_lead;
 use super::node;
 use super::scene::{DIRECTORY, Scene};
 
@@ -176,7 +177,7 @@ async fn transfer_directory(scene: &Scene) {
 fn transfer_shard(scene: &Arc<Scene>) {
     let owners: Vec<_> = scene.owners.lock().values().cloned().collect();
     let Some(owner) = scene.chance.pick(&owners).cloned() else { return };
-    let Some(target) = scene.chance.pick(&scene.plan.nodes).copied().filter(|node| owner.may_hand_to(*node)) else {
+    let Some(target) = scene.chance.pick(&scene.plan.nodes).copied().filter(|node| may_lead(&owner, *node)) else {
         return;
     };
     scene.spawn("a transfer", async move { owner.transfer(target).await });

@@ -2,7 +2,8 @@
 //! owners, clients and a messaging network around them, and every fault that a seed holds. One seed is one run.
 //!
 //! - [`plan`]: what a seed means. [`scene`]: what the parts of a run share.
-//! - [`node`]: a node's life; [`directory`]: what it asks of the directory; [`owner`]: its part as the owner of a shard.
+//! - [`node`]: a node's life; [`directory`]: what it asks of the directory; [`owner`]: its part as the owner of a
+//!   shard, with [`members`], [`channel`] and [`late`], the way into the log.
 //! - [`messaging`]: the network that phones are on, which knows epochs.
 //! - [`client`]: who sends, writes and reads; [`faults`]: what goes wrong meanwhile.
 //! - [`machines`]: the machines, watched; [`checks`], [`progress`], [`panics`]: what must hold; [`ending`]: what must hold at the end.
@@ -10,6 +11,7 @@
 //! - [`costs`]: what a send costs clusters of different sizes, without faults.
 
 pub mod bug;
+mod channel;
 pub mod checks;
 mod client;
 pub mod corpus;
@@ -17,7 +19,9 @@ pub mod costs;
 mod directory;
 mod ending;
 mod faults;
+mod late;
 mod machines;
+mod members;
 mod messaging;
 mod node;
 mod owner;

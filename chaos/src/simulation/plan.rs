@@ -28,6 +28,8 @@ pub struct Plan {
     pub between_faults: Range<Duration>,
     /// Between two calls of one client.
     pub between_calls: Range<Duration>,
+    /// Of a thousand entries, how many find the core of their group busy.
+    pub busy: u32,
 }
 
 impl Plan {
@@ -55,6 +57,7 @@ impl Plan {
             faults_last: chance.time(&FAULTS),
             between_faults: ms(100)..ms(chance.among(400..2_500)),
             between_calls: ms(5)..ms(chance.among(40..200)),
+            busy: 5,
         }
     }
 
@@ -73,6 +76,8 @@ impl Plan {
                 between_calls: ms(1)..ms(5),
                 ..self
             },
+            // An owner's entry comes into the log when another has owned the shard meanwhile.
+            Some(Bug::NoEpochCheck) => Self { busy: 40, ..self },
             // A node starts again before those have waited to whom it had promised to wait.
             Some(Bug::VoteAtOnce) => Self { between_faults: ms(20)..ms(120), ..self },
             _ => self,

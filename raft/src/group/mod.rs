@@ -155,6 +155,39 @@ pub struct Group {
     pub(crate) core: Arc<Core>,
 }
 
+/// A group as the owner at its leader uses it: a [`Group`], or one of a simulated run.
+pub trait Leader: Send + Sync + 'static {
+    /// A command on its way.
+    type Pending: Future<Output = Result<Bytes, ProposeError>> + Send + 'static;
+
+    fn id(&self) -> GroupId;
+
+    /// See [`Group::submit`].
+    ///
+    /// # Errors
+    /// When the command was not enqueued.
+    fn submit(&self, command: Bytes) -> Result<Self::Pending, ProposeError>;
+
+    /// See [`Group::quorum_contact`].
+    fn quorum_contact(&self, epoch: u64) -> Option<Instant>;
+}
+
+impl Leader for Group {
+    type Pending = Pending;
+
+    fn id(&self) -> GroupId {
+        Self::id(self)
+    }
+
+    fn submit(&self, command: Bytes) -> Result<Pending, ProposeError> {
+        Self::submit(self, command)
+    }
+
+    fn quorum_contact(&self, epoch: u64) -> Option<Instant> {
+        Self::quorum_contact(self, epoch)
+    }
+}
+
 impl Group {
     pub(crate) fn new(core: Arc<Core>) -> Self {
         Self { core }

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Factory, Shared, config};
 use crate::copies::LOG_KEPT;
+use crate::core_runtime::watched;
 use crate::group::progress::{self, LOOK_EVERY, Progress, Standing, Verdict};
 use crate::group::{Core, Leadership, Raft, Running, leads};
 use crate::log::store::{GroupLog, LogStore};
@@ -25,11 +26,12 @@ use crate::state::applier::Applier;
 use crate::supervise;
 use crate::telemetry;
 use crate::types::TypeConfig;
-use crate::unhurried::watched;
 
-/// Waits between attempts to rebuild.
+/// Waits between attempts to rebuild: longer each time, also where a group dies again soon after it was built.
 const REBUILD_MIN: Duration = Duration::from_millis(100);
 const REBUILD_MAX: Duration = Duration::from_secs(5);
+/// A group that has run for so long has overcome what it died of before.
+const STABLE: Duration = Duration::from_secs(60);
 /// How long the state machine of a dead group may take to let go of its state.
 const RELEASE: Duration = Duration::from_secs(30);
 /// How often a log's size is looked at.
@@ -54,8 +56,10 @@ impl Life {
             // Whoever opened the group may be gone; one that was built runs all the same.
             let _ = started.send(built);
             let mut progress = Progress::default();
+            let mut pause = REBUILD_MIN;
             loop {
                 let Some(running) = self.core.running() else { return };
+                let began = Instant::now();
                 let died = self.watch(&running, &mut progress).await;
                 self.core.set_running(None);
                 self.core.retired.store(false, Ordering::Release);
@@ -69,7 +73,10 @@ impl Life {
                 tracing::error!(group, %reason, "a group died; it is started again");
                 telemetry::group_died(group);
                 self.shared.note_dead(group, true);
-                let rebuilt = self.stop.run_until_cancelled(self.rebuild()).await;
+                if began.elapsed() > STABLE {
+                    pause = REBUILD_MIN;
+                }
+                let rebuilt = self.stop.run_until_cancelled(self.rebuild(&mut pause)).await;
                 let Some(running) = rebuilt else { return };
                 self.core.set_running(Some(running));
                 self.shared.note_dead(group, false);
@@ -78,15 +85,14 @@ impl Life {
         })
     }
 
-    async fn rebuild(&self) -> Running {
-        let mut wait = REBUILD_MIN;
+    async fn rebuild(&self, pause: &mut Duration) -> Running {
         loop {
-            tokio::time::sleep(wait).await;
+            tokio::time::sleep(*pause).await;
+            *pause = (*pause * 2).min(REBUILD_MAX);
             match self.build().await {
                 Ok(running) => return running,
                 Err(reason) => tracing::error!(group = self.core.id, %reason, "a group cannot be started again"),
             }
-            wait = (wait * 2).min(REBUILD_MAX);
         }
     }
 

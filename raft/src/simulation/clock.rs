@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use model::clock::simulated;
 use openraft::Instant as _;
 use openraft::async_runtime::AsyncRuntime;
 use openraft_rt_sim::{SimJoinHandle, SimRuntime};
@@ -10,9 +11,21 @@ use openraft_rt_sim::{SimJoinHandle, SimRuntime};
 /// A moment of the run.
 pub type Instant = openraft_rt_sim::SimInstant;
 
-/// Runs one simulation to its end. Tasks that it leaves behind end with it.
+/// Runs one simulation to its end. Tasks that it leaves behind end with it. Meanwhile [`crate::rt`] is of its time.
 pub fn run<F: Future>(seed: u64, simulation: F) -> F::Output {
-    SimRuntime::with_seed(seed).block_on(simulation)
+    // Tasks that end with the run may ask for the time, too.
+    let elapsed = || Instant::try_now().map_or(Duration::ZERO, Instant::elapsed_since_start);
+    simulated::during(elapsed, || SimRuntime::with_seed(seed).block_on(simulation))
+}
+
+/// Whether this thread makes a run.
+pub fn is_running() -> bool {
+    simulated::is_running()
+}
+
+/// A moment of the run, for code that knows none of it.
+pub fn moment(at: Instant) -> std::time::Instant {
+    simulated::moment(at.elapsed_since_start())
 }
 
 pub fn now() -> Instant {

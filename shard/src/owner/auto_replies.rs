@@ -29,7 +29,7 @@ impl Channel {
             messages: vec![row.message_id.clone()],
             participant: row.participant.clone(),
         };
-        batch.on_commit.push(OnCommit::Ask(Box::new(read.into())));
+        batch.on_commit.push(OnCommit::Operate(Box::new(read.into())));
     }
 
     /// Rejects a call, and writes to the caller what the settings say. Both may be done again for the same call, when it is
@@ -41,7 +41,7 @@ impl Channel {
         }
         let text = settings.reject_call_message.clone().filter(|text| alone && !text.is_empty());
         let reject = CallOperation::Reject { call_id: call.to_owned(), from: Some(from.clone()) };
-        batch.on_commit.push(OnCommit::Ask(Box::new(reject.into())));
+        batch.on_commit.push(OnCommit::Operate(Box::new(reject.into())));
         let Some(text) = text else { return };
         let send = Send {
             message_id: MessageId::derived(&self.owner.deployment_key, self.row.id, &format!("rejected call {call}")),

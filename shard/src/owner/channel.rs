@@ -28,9 +28,9 @@ use super::number_checks::NumberChecks;
 use super::operations::Operations;
 use super::outbox::{Outbox, SendVerdict};
 use super::outbox_bytes::Charge;
-use super::pace::{Booking, SlotGuard};
 use super::send_delay::SendDelay;
 use super::settling::Settled;
+use super::start_limiter::{Booking, SlotGuard};
 use super::submission::{LARGEST_COMMAND, PORTION};
 use super::transfers::downloads::FetchEnd;
 use super::transfers::held::Held;
@@ -202,7 +202,7 @@ pub(super) enum OnCommit {
 impl Batch {
     /// Whether nothing in it is waited for by a caller.
     fn may_be_deferred(&self) -> bool {
-        if self.on_commit.iter().any(|after| matches!(after, OnCommit::Refuse(..) | OnCommit::Ask(_))) {
+        if self.on_commit.iter().any(|after| matches!(after, OnCommit::Refuse(..) | OnCommit::Operate(_))) {
             return false;
         }
         let deferred = |command: &Command| {
@@ -513,7 +513,7 @@ impl Channel {
         for after in batch.on_commit {
             match after {
                 OnCommit::Acknowledge(item) => self.acknowledge(item).await,
-                OnCommit::Ask(operation) => Box::pin(self.ask_unheeded(*operation)).await,
+                OnCommit::Operate(operation) => Box::pin(self.ask_unheeded(*operation)).await,
                 OnCommit::Refuse(caller, verdict) => {
                     let _ = caller.send(verdict);
                 }
@@ -546,7 +546,7 @@ impl Channel {
         let committed = self.owner.committer.commit_verdicts(batch.commands, settled).await?;
         let items = batch.on_commit.into_iter().filter_map(|after| match after {
             OnCommit::Acknowledge(item) => Some(item),
-            OnCommit::Ask(_) | OnCommit::Send { .. } | OnCommit::Refuse(..) => None,
+            OnCommit::Operate(_) | OnCommit::Send { .. } | OnCommit::Refuse(..) => None,
         });
         let items: Vec<ItemId> = items.collect();
         // Verdicts alone, as most are, have nothing that is to be acknowledged behind them: no task waits for their entry.

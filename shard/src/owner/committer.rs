@@ -16,16 +16,14 @@ use model::format::Format;
 use model::id::{Epoch, NodeId};
 use model::msgpack;
 use raft::failpoint::{self, Point};
-use raft::group::{Group, ProposeError};
-use raft::supervise;
+use raft::group::{Leader, ProposeError};
+use raft::{rt, supervise};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::NodeContext;
 use super::settling::Settled;
 use super::submission::{Caller, Part, Submission, is_outdated, submissions};
 use crate::command::{Batch, BatchReply, Command, Effect, Reply};
-use crate::stream::Streams;
 
 /// How many submissions wait at most; a channel that submits more waits itself.
 const QUEUE: usize = 4096;
@@ -119,6 +117,22 @@ impl Submitted {
     }
 }
 
+/// Carries out what came of committed commands.
+pub type CarryOut = Box<dyn Fn(Vec<Effect>) + Send + Sync>;
+
+/// Of which ownership a committer is.
+pub struct Terms {
+    pub node: NodeId,
+    pub epoch: Epoch,
+    /// The format that the cluster writes now.
+    pub format: Box<dyn Fn() -> Format + Send + Sync>,
+    pub carry_out: CarryOut,
+    /// Cancelled when the right has ended.
+    pub lost: CancellationToken,
+    /// While it is set, no entry rests behind another.
+    pub closing: Arc<AtomicBool>,
+}
+
 /// The way into the shard's log. What one caller commits keeps its order, whether it waits for it or defers it, as long as it
 /// does not defer anything while it waits.
 #[derive(Clone)]
@@ -149,24 +163,15 @@ impl Queue {
 }
 
 impl Committer {
-    /// Starts the task. It ends, and cancels `lost`, as soon as one entry is refused or in doubt. Deliveries that were
-    /// written are announced to those of the node, events for streams to those who wait at `streams`.
-    /// While `closing` is set, no entry rests behind another.
-    pub fn start(
-        group: Group,
-        context: Arc<NodeContext>,
-        epoch: Epoch,
-        streams: Arc<Streams>,
-        lost: CancellationToken,
-        closing: Arc<AtomicBool>,
-    ) -> Self {
+    /// Starts the task. It ends, and cancels [`Terms::lost`], as soon as one entry is refused or in doubt.
+    pub fn start(group: impl Leader, terms: Terms) -> Self {
         let (queued, immediate) = mpsc::channel(QUEUE);
         let (deferred, lingering) = mpsc::channel(QUEUE);
         let room = Arc::new(Semaphore::new(QUEUE_BYTES));
         // However it ends, also by a panic, nothing more can be committed by this ownership.
-        let ended = lost.clone().drop_guard();
-        tokio::spawn(async move {
-            let committing = run((immediate, lingering), group, context, epoch, streams, lost, &closing);
+        let ended = terms.lost.clone().drop_guard();
+        rt::spawn(async move {
+            let committing = run((immediate, lingering), group, terms);
             supervise::noticed("the committer of a shard", committing).await;
             drop(ended);
         });
@@ -229,11 +234,11 @@ async fn submit(
     }
     let mut submitted = Submitted::default();
     let mut parts = submissions(commands).into_iter().peekable();
-    let mut begun = Instant::now();
+    let mut begun = rt::now();
     while let Some(part) = parts.next() {
         if submitted.awaited.is_some() {
             submitted.wait().await?;
-            rest(begun.elapsed()).await;
+            rest(since(begun)).await;
         }
         match part {
             Part::Submission(mut submission, replied) => {
@@ -241,7 +246,7 @@ async fn submit(
                 if !submission.has_more {
                     submission.caller.settled = settled.take();
                 }
-                begun = Instant::now();
+                begun = rt::now();
                 queue.put(submission).await?;
                 submitted.awaited = Some(replied);
             }
@@ -253,7 +258,11 @@ async fn submit(
 
 /// Waits for so long, but for [`LONGEST_REST`] at most, between two things that are large.
 pub async fn rest(time: Duration) {
-    tokio::time::sleep(time.min(LONGEST_REST)).await;
+    rt::sleep(time.min(LONGEST_REST)).await;
+}
+
+fn since(moment: Instant) -> Duration {
+    rt::now().saturating_duration_since(moment)
 }
 
 /// How long after the last entry the next one goes, with so many on their way; `rest`: with none of them.
@@ -275,13 +284,10 @@ fn rest_after(bore: usize, waiting: usize, took: Duration) -> Duration {
 
 async fn run(
     (mut immediate, mut lingering): (mpsc::Receiver<Submission>, mpsc::Receiver<Submission>),
-    group: Group,
-    context: Arc<NodeContext>,
-    epoch: Epoch,
-    streams: Arc<Streams>,
-    lost: CancellationToken,
-    closing: &AtomicBool,
+    group: impl Leader,
+    terms: Terms,
 ) {
+    let Terms { node, epoch, format, carry_out, lost, closing } = terms;
     let mut on_their_way = FuturesOrdered::new();
     // The callers of each entry on its way, oldest first, with how many replies are theirs.
     let mut callers: VecDeque<Vec<Caller>> = VecDeque::new();
@@ -289,30 +295,26 @@ async fn run(
     let mut deferred: Vec<Submission> = Vec::new();
     // Until when the oldest of the lingering commands waits.
     let mut linger_until: Option<Instant> = None;
-    let mut last_submit = Instant::now();
+    let mut last_submit = rt::now();
     // How many submissions that somebody waits for the last entry bore, and the rest after it.
     let mut bore = 0;
     let mut rest = Duration::ZERO;
     loop {
         let queued = deferred.len() + lingering.len() + gathered.len() + immediate.len();
-        let has_room = may_submit(on_their_way.len(), last_submit.elapsed(), queued, rest);
+        let has_room = may_submit(on_their_way.len(), since(last_submit), queued, rest);
         // What comes stays in its queue until there is room, so that it does not wake the committer one by one. What found no room
         // in the entry before goes first.
         let is_received = has_room && gathered.is_empty();
         let room_at = last_submit + pause(on_their_way.len(), rest);
         tokio::select! {
+            // In this order, so that a simulated run is the same whenever it is made again. None of them can keep the others from their
+            // turn: entries on their way are few, and as much as one of them bears is received at a time.
+            biased;
             () = lost.cancelled() => return,
             Some(outcome) = on_their_way.next() => {
                 let Some((replies, effects)) = replies_of(outcome) else { break };
                 failpoint::reach(Point::CommitAfter);
-                let mut jobs = Vec::new();
-                for effect in effects {
-                    match effect {
-                        Effect::Deliver(job) => jobs.push(job),
-                        Effect::Relayed(home) => streams.relayed.notify(home),
-                    }
-                }
-                context.deliveries.announce(group.id(), epoch, jobs);
+                carry_out(effects);
                 let mut replies = replies.into_iter();
                 for caller in callers.pop_front().unwrap_or_default() {
                     let own: Vec<Reply> = replies.by_ref().take(caller.commands).collect();
@@ -327,14 +329,14 @@ async fn run(
                     // the sends that come meanwhile.
                     rest = match closing.load(Ordering::Acquire) {
                         true => Duration::ZERO,
-                        false => rest_after(bore, gathered.len() + immediate.len(), last_submit.elapsed()),
+                        false => rest_after(bore, gathered.len() + immediate.len(), since(last_submit)),
                     };
                 }
             }
             // The first of them says until when. Those that come after it stay in their queue, so that they wake nobody.
             _ = lingering.recv_many(&mut deferred, BATCH_SUBMISSIONS), if deferred.is_empty() => {
                 let has_more = deferred.iter().any(|submission| submission.has_more);
-                linger_until = Some(Instant::now() + if has_more { Duration::ZERO } else { LINGER });
+                linger_until = Some(rt::now() + if has_more { Duration::ZERO } else { LINGER });
                 continue;
             }
             received = immediate.recv_many(&mut gathered, BATCH_SUBMISSIONS), if is_received => {
@@ -343,26 +345,24 @@ async fn run(
                 }
                 gather_ready(&mut immediate, &mut gathered).await;
             }
-            () = tokio::time::sleep_until(linger_until.unwrap_or_else(Instant::now).into()),
-                if has_room && linger_until.is_some() => {}
-            () = tokio::time::sleep_until(room_at.into()), if on_their_way.len() < IN_FLIGHT && !is_received => {}
+            () = rt::sleep_until(linger_until.unwrap_or_else(rt::now)), if has_room && linger_until.is_some() => {}
+            () = rt::sleep_until(room_at), if on_their_way.len() < IN_FLIGHT && !is_received => {}
         }
         loop {
             let queued = deferred.len() + lingering.len() + gathered.len() + immediate.len();
-            if !may_submit(on_their_way.len(), last_submit.elapsed(), queued, rest) {
+            if !may_submit(on_their_way.len(), since(last_submit), queued, rest) {
                 break;
             }
-            let lingered = linger_until.is_some_and(|until| until <= Instant::now());
+            let lingered = linger_until.is_some_and(|until| until <= rt::now());
             if gathered.is_empty() && !lingered {
                 break;
             }
             take_queued(&mut immediate, &mut gathered);
             if take_deferred(&mut lingering, &mut deferred) {
-                linger_until.get_or_insert(Instant::now() + LINGER);
+                linger_until.get_or_insert(rt::now() + LINGER);
             }
             let before = gathered.len();
-            let format = context.directory.format();
-            let (entry, waiting) = entry_of(format, context.node, epoch, &mut deferred, &mut gathered);
+            let (entry, waiting) = entry_of(format(), node, epoch, &mut deferred, &mut gathered);
             bore = before - gathered.len();
             if deferred.is_empty() {
                 linger_until = None;
@@ -370,7 +370,7 @@ async fn run(
             failpoint::reach(Point::CommitBefore);
             match group.submit(Bytes::from(entry)) {
                 Ok(pending) => {
-                    last_submit = Instant::now();
+                    last_submit = rt::now();
                     on_their_way.push_back(pending);
                     callers.push_back(waiting);
                 }

@@ -11,7 +11,6 @@ use futures::future::BoxFuture;
 use model::id::{ChannelId, CustomerId, Epoch, NodeId, ShardId, Slot};
 use model::msgpack;
 use model::status::Status;
-use network::fence::Fence;
 use parking_lot::{Mutex, RwLock};
 use raft::directory::Change;
 use raft::directory::command::Command as DirectoryCommand;
@@ -22,25 +21,20 @@ use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::committer::Committer;
+use super::committer::{CarryOut, Committer, Terms};
+use super::fencing::{self, FENCE_EVERY};
 use super::hearing::{Deaf, STATUS_PATIENCE, TRANSFER_PATIENCE, give_leadership_away, is_deaf};
 use super::message_bytes::MessageBytes;
 use super::status_counts::StatusCounts;
 use super::streams::{gather, relay};
 use super::{MOST_BULK_OF_ONE, NodeContext, Owner, members};
 use crate::buckets::Buckets;
-use crate::command::{BATCH_VERSION, Batch, BatchReply};
+use crate::command::{BATCH_VERSION, Batch, BatchReply, Effect};
 use crate::shares::Shares;
 use crate::stream::Streams;
 
-/// How often a fence follows the quorum contact: well below the time that the contact gives it.
-const FENCE_EVERY: Duration = Duration::from_millis(25);
-
 /// How often an owner looks whether the directory is heard.
 const HEARING_CHECK: Duration = Duration::from_millis(100);
-
-/// What a fence is kept short of the earliest election: the time that a cut takes to reach the wire.
-const FENCE_MARGIN: Duration = Duration::from_millis(20);
 
 /// How long the first entry of an ownership may take.
 const BARRIER_PATIENCE: Duration = Duration::from_secs(5);
@@ -191,7 +185,7 @@ impl Hosting {
             });
         }
 
-        let fence = keep_fence(self.group.clone(), self.election_min, owner.fence.clone(), owner.lost.clone());
+        let fence = fencing::keep(self.group.clone(), self.election_min, owner.fence.clone(), owner.lost.clone());
         owner.tasks.spawn_on(fence, self.group.runtime());
         let mut looks = supervise::ticks(HEARING_CHECK);
         loop {
@@ -251,12 +245,18 @@ impl Hosting {
             }
         };
         let lost = CancellationToken::new();
-        let fence = Fence::new(epoch, Instant::now());
-        if let Some(deadline) = fence_deadline(&self.group, epoch, self.election_min) {
-            fence.extend(deadline);
-        }
+        let fence = fencing::begin(&self.group, epoch, self.election_min);
         let streams = Arc::new(Streams::default());
         let closing = Arc::<AtomicBool>::default();
+        let context = self.context.clone();
+        let terms = Terms {
+            node: self.context.node,
+            epoch,
+            format: Box::new(move || context.directory.format()),
+            carry_out: self.effects_carried_out(epoch, streams.clone()),
+            lost: lost.clone(),
+            closing: closing.clone(),
+        };
         Some(Arc::new(Owner {
             node: self.context.clone(),
             shard: self.shard,
@@ -265,14 +265,7 @@ impl Hosting {
             fence,
             group: self.group.clone(),
             reader: self.group.reader(),
-            committer: Committer::start(
-                self.group.clone(),
-                self.context.clone(),
-                epoch,
-                streams.clone(),
-                lost.clone(),
-                closing.clone(),
-            ),
+            committer: Committer::start(self.group.clone(), terms),
             buckets,
             webhook_coordinator: Mutex::default(),
             deployment_key,
@@ -291,35 +284,27 @@ impl Hosting {
         }))
     }
 
+    /// What becomes of committed commands: deliveries are announced to those of the node, events for streams to those who wait at `streams`.
+    fn effects_carried_out(&self, epoch: Epoch, streams: Arc<Streams>) -> CarryOut {
+        let (context, shard) = (self.context.clone(), self.shard);
+        Box::new(move |effects| {
+            let mut jobs = Vec::new();
+            for effect in effects {
+                match effect {
+                    Effect::Deliver(job) => jobs.push(job),
+                    Effect::Relayed(home) => streams.relayed.notify(home),
+                }
+            }
+            context.deliveries.announce(shard, epoch, jobs);
+        })
+    }
+
     /// The node that led the group before this one, and how long ago it was heard last; `None` when none did since this node
     /// owned it, or started.
     fn former_owner(&self) -> Option<(NodeId, Duration)> {
         let (from, heard) = self.group.led_by()?;
         let since = self.ended.lock().is_none_or(|ended| heard > ended);
         since.then(|| (from, heard.elapsed()))
-    }
-}
-
-/// Until when no other node can have been elected.
-fn fence_deadline(group: &Group, epoch: Epoch, election_min: Duration) -> Option<Instant> {
-    (group.quorum_contact(epoch)? + election_min).checked_sub(FENCE_MARGIN)
-}
-
-/// Keeps a fence behind the quorum contact until the right has ended. To be run where no requests are worked on: so many may wait that
-/// a turn among them comes later than the fence passes, and with it all sessions of the shard.
-async fn keep_fence(group: Group, election_min: Duration, fence: Fence, lost: CancellationToken) {
-    let keeping = supervise::restarted("the fence of a shard", || extend_fence(&group, election_min, &fence));
-    // A fence is revoked where the right ends, and stays so.
-    let _ = lost.run_until_cancelled(keeping).await;
-}
-
-async fn extend_fence(group: &Group, election_min: Duration, fence: &Fence) {
-    let mut ticks = supervise::ticks(FENCE_EVERY);
-    loop {
-        ticks.tick().await;
-        if let Some(deadline) = fence_deadline(group, fence.epoch(), election_min) {
-            fence.extend(deadline);
-        }
     }
 }
 
@@ -423,6 +408,8 @@ async fn wished_leader(owner: &Owner) -> Option<Wish> {
 /// Closes an owner's sessions in order and gives the leadership to `target`.
 pub async fn transfer_leadership(owner: &Arc<Owner>, target: NodeId) {
     if !owner.begin_closing() {
+        // The transfer that runs already ends the ownership, whether or not it succeeds.
+        let _ = tokio::time::timeout(CLOSE_PATIENCE + TRANSFER_PATIENCE, owner.lost.cancelled()).await;
         return;
     }
     let deadline = Instant::now() + CLOSE_PATIENCE;

@@ -15,11 +15,12 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::auth::{Closed, ReplicatedAuth};
+use super::backoff::reconnect_delay;
 use super::channel::{Batch, Channel, Running, ShownQr};
 use super::committer::LeadershipLost;
 use super::events::{self, About};
 use super::outbox::Entry;
-use super::pace::{SlotGuard, reconnect_delay};
+use super::start_limiter::SlotGuard;
 use crate::command::{Command, Move, NewEvent, Reply};
 use crate::machine::credentials_to_thin;
 use crate::picture;

@@ -8,10 +8,11 @@ use model::media::MediaHandle;
 use model::time::Timestamp;
 use network::driver::Outbound;
 use network::operation::Refused;
+use raft::rt;
 use tokio::sync::oneshot;
 
+use super::backoff::resend_delay;
 use super::outbox_bytes::Charge;
-use super::pace::resend_delay;
 use crate::records::MessageRow;
 
 /// How a send ended, for the caller who waits for it.
@@ -95,7 +96,7 @@ impl Outbox {
     pub fn push(&mut self, row: MessageRow, may_be_out: bool, charge: Charge) {
         self.places.insert(row.message_id.clone(), self.next);
         let bytes = BytesAtNetwork::default();
-        let since = Instant::now();
+        let since = rt::now();
         let entry = Entry { row, since, written: None, may_be_out, waiting: None, bytes, _charge: charge };
         self.entries.insert(self.next, Box::new(entry));
         self.next += 1;

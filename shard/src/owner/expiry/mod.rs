@@ -2,8 +2,8 @@
 //! shares a log entry with what else is committed, and is followed by a pause; one shard of a node is gone through at a
 //! time. Here messages and moves; the rest apart.
 
+mod channels;
 mod deliveries;
-mod lives;
 pub(super) mod media;
 mod orders;
 mod usage;
@@ -89,7 +89,7 @@ async fn expire_all(owner: &Arc<Owner>, marks: &mut Marks) -> Result<(), Leaders
     }
     deliveries::expire_all(owner, marks).await?;
     usage::expire_all(owner).await?;
-    lives::expire_deleted(owner).await?;
+    channels::expire_deleted(owner).await?;
     let (mut next, end) = keys::channels();
     loop {
         let from = next.clone();
@@ -125,7 +125,7 @@ async fn expire_channel(owner: &Arc<Owner>, channel: ChannelId, marks: &mut Mark
     orders::expiry(owner, channel, gone).await?;
     // Once in the life of the marks: it reads all that a channel has learned, and an age counts in days.
     if marks.lids.insert(channel) {
-        lives::expire_lids(owner, channel).await?;
+        channels::expire_lids(owner, channel).await?;
     }
     expire_status_changes(owner, channel, now.minus(STATUS_CHANGE_LIFE)).await
 }

@@ -1,4 +1,4 @@
-//! tokio, as openraft sees it: with no limit of openraft's own that is too short for a busy machine.
+//! The runtime of openraft's cores: tokio, with no limit of openraft's own that is too short for a busy machine.
 //!
 //! openraft gives up a heartbeat after one interval, and a vote after the least time that it waits before it stands for election: 80
 //! and 120 ms in one data centre. On busy processors all answers may take longer, and then no leader keeps its lease and none is
@@ -35,9 +35,9 @@ pub(crate) fn watched<T>(panicked: CancellationToken, begin: impl Future<Output 
 }
 
 #[derive(Debug)]
-pub(crate) struct Unhurried(Tokio);
+pub(crate) struct CoreRuntime(Tokio);
 
-impl AsyncRuntime for Unhurried {
+impl AsyncRuntime for CoreRuntime {
     type JoinError = <Tokio as AsyncRuntime>::JoinError;
     type JoinHandle<T: OptionalSend + 'static> = <Tokio as AsyncRuntime>::JoinHandle<T>;
     type Sleep = <Tokio as AsyncRuntime>::Sleep;
@@ -116,22 +116,22 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(20)).await;
             7
         };
-        assert_eq!(Unhurried::timeout(Duration::from_millis(1), answer).await.ok(), Some(7));
+        assert_eq!(CoreRuntime::timeout(Duration::from_millis(1), answer).await.ok(), Some(7));
     }
 
     #[tokio::test]
     async fn a_panic_in_a_task_of_a_core_or_in_one_that_it_spawned_is_told() {
         for depth in 0..2 {
             let panicked = CancellationToken::new();
-            let (sees, well) = (panicked.clone(), Unhurried::spawn(async { 7 }));
+            let (sees, well) = (panicked.clone(), CoreRuntime::spawn(async { 7 }));
             let begin = async move {
                 let inner = async move { assert!(depth > 1, "at depth {depth}") };
                 let task = if depth == 0 {
-                    Unhurried::spawn(inner)
+                    CoreRuntime::spawn(inner)
                 } else {
-                    Unhurried::spawn(async { Unhurried::spawn(inner).await.unwrap() })
+                    CoreRuntime::spawn(async { CoreRuntime::spawn(inner).await.unwrap() })
                 };
-                Unhurried::is_panic(&task.await.unwrap_err())
+                CoreRuntime::is_panic(&task.await.unwrap_err())
             };
             assert!(watched(panicked, begin).await, "openraft is told, too");
             assert!(sees.is_cancelled() && well.await.unwrap() == 7);
