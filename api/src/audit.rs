@@ -46,8 +46,8 @@ const CAPACITY: usize = 8 * 1024;
 const MINUTE_MILLIS: i64 = 60_000;
 const HOUR_MILLIS: i64 = 60 * MINUTE_MILLIS;
 
-/// The most entries with an unknown credential's address, per hour and node. Failures from further addresses are folded
-/// into one entry per code.
+/// The most entries with an unknown credential's address, per hour and node. Further addresses share one entry per
+/// code.
 const MOST_STRANGERS: usize = 256;
 
 /// The most separate entries for failures of one account, per hour and node.
@@ -127,8 +127,7 @@ impl Fold {
         if self.customer.is_some() { MOST_OF_AN_ACCOUNT } else { MOST_STRANGERS }
     }
 
-    /// The entry that all further failures of the same hour, code and account share (or, without an account, of unknown
-    /// credentials).
+    /// The entry that all further failures of the same hour, code and account (or lack of one) share.
     fn shared(&self) -> Self {
         // The account keeps the ids of different accounts' shared entries apart.
         let shown = self.customer.map(|customer| customer.to_string()).unwrap_or_default();
@@ -163,8 +162,7 @@ pub struct FailureLog {
 
 #[derive(Default)]
 struct Folds {
-    /// Entries that wait. `None` marks a written entry, so that further failures with the same fold do not write it
-    /// again.
+    /// Entries that wait. `None` marks a written entry, so that further failures with this fold do not write it again.
     of: HashMap<Fold, Option<AuditEntry>>,
     /// The number of separate entries per account (`None`: unknown credentials) and hour.
     told_apart: HashMap<(Option<CustomerId>, Timestamp), usize>,
@@ -319,7 +317,7 @@ mod tests {
         let customer = Some(CustomerId(Uuid::nil()));
         let of_key = |n: usize, at| noted(&log, &prefix(n), customer, "198.51.100.1", at);
         assert!(of_key(1, 0) && of_key(2, 0) && !of_key(1, 59_999) && of_key(1, 60_000));
-        // They are also separate by network.
+        // Entries of a known key are also separate by network.
         let of_one = |ip: &str| noted(&log, &prefix(3), customer, ip, 0);
         assert!(of_one("2001:db8::1") && !of_one("2001:db8::ffff:2") && of_one("2001:db8:0:1::1"));
     }

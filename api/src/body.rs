@@ -13,8 +13,7 @@ use shard::media::sniff::essence;
 /// Timeout for the arrival of a body. A slow client holds only a connection, but may not hold it forever.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Timeout for the arrival of a channel's session, which may have 48 MiB. `gateway channel import` waits two minutes
-/// for the whole call.
+/// Timeout for the arrival of a channel's session of up to 48 MiB. `gateway channel import` waits two minutes in all.
 const OCTETS_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The largest JSON body of an unauthenticated caller, such as one that logs in. A thousand slow ones hold 16 MiB. The
@@ -28,15 +27,13 @@ pub const DISCARDED_BYTES: u64 = 16 * JSON_LIMIT_BYTES;
 /// Reads a JSON body of at most `limit` bytes.
 ///
 /// # Errors
-/// `bad_request` for another content type or a body that does not arrive in time, `payload_too_large` for more bytes
-/// (which are not kept).
+/// `bad_request` for another content type or a late body, `payload_too_large` for more bytes (which are not kept).
 pub async fn json(request: &mut Request, limit: u64) -> Result<Bytes, CallError> {
     require_json(request)?;
     bytes(request, limit, ARRIVAL_TIMEOUT).await
 }
 
-/// Like [`json`], but `None` for an empty body of any content type, since many clients name a type for empty bodies
-/// too.
+/// Like [`json`], but `None` for an empty body of any content type: many clients name a type for those, too.
 ///
 /// # Errors
 /// As [`json`].

@@ -27,8 +27,7 @@ pub enum Credential {
     Session(Session),
 }
 
-/// A dashboard session: a login at the gateway, or a token of the configured issuer. These fields are also serialized
-/// into stream tickets.
+/// A dashboard session: a login at the gateway, or a token of the configured issuer. Stream tickets store its fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     /// The login that the token belongs to; `None` for a token of another issuer, which ends only by its expiry.
@@ -41,12 +40,10 @@ pub struct Session {
     pub expires_at: Timestamp,
 }
 
-/// The number of rate limit buckets that the console sessions of one member share. A member with two or three sessions
-/// mostly has a bucket for each.
+/// The number of buckets that a member's console sessions share. Two or three sessions mostly have a bucket each.
 const BUCKETS_OF_A_MEMBER: u128 = 4;
 
-/// The number of buckets that all console sessions of an account share, so that more members do not add calls without
-/// limit.
+/// The number of buckets that all console sessions of an account share, which bounds the calls of many members.
 const BUCKETS_OF_AN_ACCOUNT: u128 = 16;
 
 impl Session {
@@ -88,8 +85,7 @@ impl Caller {
         }
     }
 
-    /// The latest expiry of a key that this caller creates: that of the creating key. A session's expiry is that of its
-    /// token, and does not bound keys.
+    /// The latest expiry of a key that this caller creates: that of the creating key. Sessions do not bound keys.
     pub fn latest_expiry(&self) -> Option<Timestamp> {
         self.key().and_then(|key| key.expires_at)
     }

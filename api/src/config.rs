@@ -56,15 +56,14 @@ pub struct ApiConfig {
     pub console: ConsolePorts,
     /// Origins whose pages may embed the members' console in a frame.
     pub frame_ancestors: Vec<String>,
-    /// Base URL of the simulated network's control of phones, without a trailing slash. The console then offers a phone
-    /// that scans.
+    /// Base URL that controls a simulated network's phones, without a trailing slash. The console then offers such a
+    /// phone.
     pub simulated_phones: Option<String>,
     /// The tokens that operators authenticate with.
     pub operator_tokens: OperatorTokens,
 }
 
-/// The section `[limits]`: token buckets of client addresses, and of customers and channels without limits of their
-/// own.
+/// The section `[limits]`: buckets of client addresses, and of customers and channels without limits of their own.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DefaultLimits {
@@ -73,8 +72,7 @@ pub struct DefaultLimits {
     pub customer: BucketRule,
     pub channel: BucketRule,
     /// Per session of a member in the console.
-    // Left out at its default, because release 0.2.0 does not know the field, and may receive this node's configuration
-    // when it joins.
+    // Left out at its default, because a joining node of release 0.2.0 does not know the field.
     #[serde(skip_serializing_if = "is_usual_session")]
     pub console: BucketRule,
 }

@@ -1,5 +1,4 @@
-//! A route's documentation in the OpenAPI document, as far as it does not follow from the route's kind, path and
-//! parsers.
+//! What a route's documentation says beyond what follows from the route's kind, path and parsers.
 
 use model::address::Suffixes;
 use model::error::ErrorCode;

@@ -1,5 +1,4 @@
-//! Rate limits by client address. The buckets are in the memory of one node, bounded in number, and charged before a
-//! credential is read.
+//! Rate limits by client address, charged before a credential is read. The buckets are bounded, in one node's memory.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};

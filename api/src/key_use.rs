@@ -1,5 +1,4 @@
-//! Records when keys were last used. The times are gathered in memory and written in batches, so that a request costs
-//! no write.
+//! Records when keys were last used. The times are written in batches, so that a request costs no write.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

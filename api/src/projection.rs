@@ -165,8 +165,7 @@ impl ChannelCall {
         self.page_within::<E>(query, "")
     }
 
-    /// Like [`Self::page`], for a list inside what `within` names: the members of a community, or the results of a
-    /// search.
+    /// Like [`Self::page`], for a list inside `within`, such as the members of a community or the results of a search.
     pub fn page_within<E: Entity>(&self, query: &Query<'_>, within: &str) -> Page {
         let (customer, channel) = (self.customer_id(), self.channel.id);
         Page::read(query, ListId::of(&[customer.as_bytes(), channel.as_bytes(), &[E::KIND as u8], within.as_bytes()]))

@@ -75,8 +75,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// All values of a parameter that may be repeated, at most `most`. No value may be empty or have more than 255
-    /// characters.
+    /// All values of a parameter that may be repeated, at most `most`. Each has 1 to 255 characters.
     pub fn texts(&self, name: &str, most: usize) -> Vec<&'a str> {
         self.note_repeated(name, most, json!({ "type": "string", "minLength": 1, "maxLength": LONGEST_TEXT }));
         let values = self.request.and_then(|request| request.queries().get_vec(name));
@@ -112,8 +111,7 @@ impl<'a> Query<'a> {
         self.request?.queries().get_vec(name).and_then(|values| values.last()).map(String::as_str)
     }
 
-    /// A parameter with a rule: `parse` returns `None` for invalid text, `must` tells users what to write, and `schema`
-    /// is the rule as JSON Schema.
+    /// A parameter with a rule: `parse` returns `None` for invalid text, `must` and `schema` say what is valid.
     pub fn parsed<T>(
         &self,
         name: &str,

@@ -156,8 +156,7 @@ impl Reply {
             headers.insert(CONTENT_TYPE, content_type);
         }
         for (name, value) in self.headers {
-            // A response may vary by origin and by encoding, so `Vary` is appended. Any other header replaces an
-            // earlier one.
+            // A response may vary by origin and by encoding. Of other headers the last value wins.
             if name == VARY {
                 headers.append(name, value);
             } else {
@@ -209,8 +208,7 @@ impl<T> List<T> {
         Self::first_of(data, limit, None, cursor)
     }
 
-    /// Like [`first`](Self::first), for a search that ended at `stopped_at`: the next page of one that is not full
-    /// begins there.
+    /// Like [`first`](Self::first), for a search that ended at `stopped_at`, where a page that is not full continues.
     pub fn first_of(
         mut data: Vec<T>,
         limit: usize,

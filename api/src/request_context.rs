@@ -1,5 +1,4 @@
-//! What a handler sees of a request. There is one type for each kind of route, so that a handler of a channel's route
-//! always has a channel.
+//! What a handler sees of a request: one type per kind of route, so that a channel's handler has a channel.
 
 use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
@@ -87,8 +86,7 @@ impl RequestContext {
         self.cluster().directory()
     }
 
-    /// Marks the connection as that of an authenticated client, so that it keeps its place at the port. `account` is
-    /// `None` for operators.
+    /// Has an authenticated client's connection keep its place at the port. `account` is `None` for operators.
     pub fn recognise(&self, account: Option<CustomerId>) {
         if let Some(client) = self.http.remote_addr().clone().into_std() {
             self.app.connections.recognised(client, account);
@@ -151,8 +149,7 @@ impl RequestContext {
         Body::parse(bytes)
     }
 
-    /// Refuses large bodies while the disks have little room, since they would be stored, and while the node holds much
-    /// memory for the account already.
+    /// Refuses large bodies while the disks, where they would be stored, or the account's share of memory lack room.
     fn can_take_body(&mut self, limit: u64) -> Result<(), CallError> {
         let announced = self.http.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let is_empty = self.http.body().is_end_stream();
@@ -219,8 +216,7 @@ impl RequestContext {
         Ok(())
     }
 
-    /// Writes an audit entry about something that an owner has done already. A failure cannot undo that, so it is only
-    /// logged.
+    /// Writes an audit entry about what an owner has done already. A failure cannot undo that, and is only logged.
     pub async fn record(&self, entry: AuditEntry) {
         let (action, target) = (entry.action.clone(), entry.target.clone());
         if let Err(error) = self.update(Command::Audit, vec![entry]).await {

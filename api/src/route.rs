@@ -10,8 +10,7 @@
 //! | `channel` | also channel bucket, channel lookup, key binding | [`ChannelCall`] |
 //! | `operator` | operator token and its role | [`OperatorCall`] |
 //!
-//! Then `.doc(...)` and the calls after it add what the OpenAPI document of the port (`GET /openapi.json`) needs beyond
-//! that:
+//! Then `.doc(...)` and later calls add what the port's OpenAPI document (`GET /openapi.json`) needs beyond that:
 //!
 //! ```text
 //! Route::channel(POST, "/v1/channels/{id}/labels", labels::create)
@@ -162,8 +161,7 @@ impl Route {
         Self::new(method, path, Action::Channel(Box::new(endpoint)))
     }
 
-    /// An operator's route. Reads also work without a majority of the directory's voters, since operators then need to
-    /// see why.
+    /// An operator's route. Reads work without a majority of the directory's voters, so that operators can see why.
     pub fn operator(method: Method, path: &'static str, endpoint: impl Endpoint<OperatorCall> + 'static) -> Self {
         let mut route = Self::new(method, path, Action::Operator(Box::new(endpoint)));
         route.rules.old_directory = route.method == Method::GET;

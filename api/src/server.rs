@@ -68,8 +68,7 @@ impl Running {
     }
 }
 
-/// Opens the public port and serves it until `stop`. Then no more connections are accepted, and requests in flight have
-/// 30 seconds to finish.
+/// Opens the public port and serves it until `stop`. Then no connection is accepted, and open requests have 30 seconds.
 ///
 /// # Errors
 /// [`ServeError`] names the address that could not be bound.
@@ -141,8 +140,7 @@ fn bind(
     let listen = || -> io::Result<TcpListener> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
-        // Accepted connections inherit it. Without it, a response could wait for the client to acknowledge the one
-        // before.
+        // Inherited by accepted connections: no response must wait for the client to acknowledge the one before.
         socket.set_nodelay(true)?;
         socket.bind(address)?;
         socket.listen(BACKLOG)

@@ -75,8 +75,7 @@ pub async fn run(app: &App, stop: CancellationToken) {
         .connect_timeout(CONNECT_TIMEOUT)
         .timeout(SEND_TIMEOUT)
         .redirect(redirect::Policy::none())
-        // The configuration names the helpdesk, and would name a proxy on the way to it, so the environment's proxies
-        // are ignored.
+        // No proxies of the environment: the configuration names the helpdesk, and would name a proxy, too.
         .no_proxy()
         .build()
         .expect("a client with time-outs alone is always built");

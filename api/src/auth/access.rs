@@ -24,8 +24,7 @@ const _: () = assert!(LIFE.as_secs() < SESSION_OVERLAP.as_secs(), "tokens outliv
 /// The issuer claim that tells the deployment's own tokens from those of another issuer.
 const ISSUER: &str = "gateway";
 
-/// The only algorithm of own tokens. Tokens of another issuer are never checked with own keys, nor own tokens with
-/// theirs.
+/// The only algorithm of own tokens. Own tokens and those of another issuer are never checked with each other's keys.
 pub const ALGORITHM: Algorithm = Algorithm::HS256;
 
 /// A key that signs and verifies the deployment's own tokens.

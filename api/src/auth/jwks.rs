@@ -26,8 +26,7 @@ const UNKNOWN_PAUSE: Duration = Duration::from_secs(30);
 /// How long after a failed fetch the issuer is not asked again.
 const FAILURE_PAUSE: Duration = Duration::from_secs(2);
 
-/// How long a request whose key is cached waits for the set to be fetched again. A slow issuer must not make logins
-/// slow.
+/// How long a request whose key is cached waits for a new fetch. A slow issuer must not make logins slow.
 const OLD_KEY_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Keys that were fetched longer ago are not used until the issuer was asked again, because it may have withdrawn them.
@@ -71,8 +70,7 @@ impl Keys {
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(FETCH_TIMEOUT)
             .redirect(redirect::Policy::none())
-            // The configuration names the issuer, and would name a proxy on the way to it, so the environment's proxies
-            // are ignored.
+            // No proxies of the environment: the configuration names the issuer, and would name a proxy, too.
             .no_proxy()
             .build()
             .expect("a client with time-outs alone is always built");
@@ -185,8 +183,7 @@ struct Discovery {
     jwks_uri: String,
 }
 
-/// Returns a key that may verify signatures of this algorithm: it has the algorithm's family, and is not declared for
-/// another algorithm or use.
+/// Returns a key that may verify this algorithm: of its family, and not declared for another algorithm or use.
 fn select(keys: &JwkSet, id: Option<&str>, algorithm: Algorithm) -> Option<Jwk> {
     let mut fitting = keys.keys.iter().filter(|key| {
         let named = id.is_none_or(|id| key.common.key_id.as_deref() == Some(id));

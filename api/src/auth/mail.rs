@@ -141,8 +141,8 @@ impl Mailer {
         self.enqueue(Mail { to: to.to_owned(), subject: "Confirm your e-mail address".to_owned(), text });
     }
 
-    /// Tells a member that somebody tried to sign up with the member's address. The person who tried is not told that
-    /// the address is taken.
+    /// Tells a member that somebody tried to sign up with the member's address. That person is not told that it is
+    /// taken.
     pub fn tell_of_sign_up(&self, base_url: &str, to: &str) {
         let text = format!(
             "This address was given for a new account at {base_url}.\n\nIt belongs to a member already, or to somebody who was \
@@ -200,8 +200,7 @@ impl Mailer {
         stop.run_until_cancelled(join_all((0..AT_ONCE).map(|_| worker()))).await;
     }
 
-    /// Receives the next e-mail from the queue. One worker waits on the channel at a time; the others wait for the
-    /// lock.
+    /// Receives the next e-mail. One worker at a time waits on the queue; the others wait for the lock.
     async fn next(&self) -> Option<Mail> {
         self.waiting.lock().await.recv().await
     }
@@ -280,8 +279,7 @@ mod tests {
 
     use super::*;
 
-    /// A mail server that accepts messages, but stops responding once it is given a silent recipient. Reports the
-    /// recipient of each message.
+    /// A mail server that reports the recipient of each message, and stops responding after a silent recipient.
     async fn serve(stream: TcpStream, taken: mpsc::UnboundedSender<String>) {
         let (reading, mut writing) = stream.into_split();
         let mut lines = BufReader::new(reading).lines();

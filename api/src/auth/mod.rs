@@ -52,8 +52,7 @@ pub struct AuthConfig {
     pub signup: bool,
     /// Whether an account is created only once its address is confirmed.
     pub verify_first: bool,
-    /// URL of a page that confirms an address, with the placeholder `{token}`. `None`: the e-mail holds the token
-    /// itself.
+    /// URL of a page that confirms an address, with the placeholder `{token}`. `None`: the e-mail holds the bare token.
     pub verify_url: Option<String>,
     /// URL of a page on which a member chooses a password, with the placeholder `{token}`. `None`: the console's page.
     pub password_url: Option<String>,
@@ -122,8 +121,8 @@ impl Auth {
         }
     }
 
-    /// Returns the deployment's keys, which are the same on every node. They are opened again when the directory has
-    /// another session key.
+    /// Returns the deployment's keys, the same on every node. They are reopened when the directory's session key
+    /// changes.
     ///
     /// # Errors
     /// `auth_backend_unavailable` while the node belongs to no cluster, or when its master key is not the cluster's.

@@ -18,8 +18,7 @@ use crate::caller::Session;
 /// Tolerated clock difference to the issuer, in seconds.
 const LEEWAY: u64 = 30;
 
-/// The accepted algorithms. All are asymmetric: with a shared-secret algorithm, the issuer's public key could be used
-/// as the secret.
+/// The accepted algorithms. All are asymmetric: with a shared-secret algorithm, a public key could serve as the secret.
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
 
 /// The section `[auth.oidc]`: an issuer whose tokens are accepted as dashboard sessions.
@@ -88,8 +87,7 @@ impl Issuer {
     }
 }
 
-/// The error for an expired token, with its expiry. The signature was checked before the expiry, so the claim can be
-/// trusted.
+/// The error for an expired token, with its expiry. The claim can be trusted: the signature was checked before.
 fn expired(token: &str) -> CallError {
     let claims = dangerous::insecure_decode::<Map<String, Value>>(token).map(|token| token.claims);
     CallError::auth_expired(claims.ok().and_then(|claims| end_of(&claims)).unwrap_or_default())

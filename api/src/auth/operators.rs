@@ -1,5 +1,4 @@
-//! Authenticates operators by tokens, which have names and roles and are known by their hashes, and throttles wrong
-//! tokens.
+//! Authenticates operators by named tokens with roles, which are known by their hashes, and throttles wrong tokens.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -193,8 +192,7 @@ mod tests {
         let authenticator = OperatorAuthenticator::new(tokens());
         let here = IpAddr::from([198, 51, 100, 1]);
         let _all = authenticator.waiting.try_acquire_many(u32::try_from(WAITING).unwrap()).unwrap();
-        // On a slow machine a try may have been refilled meanwhile, and the right token then gets in. So this is
-        // repeated.
+        // Repeated, since on a slow machine a try may have been refilled, and the right token then gets in.
         for _ in 0..1_000 {
             use_up(&authenticator, here).await;
             if code(authenticator.authenticate(here, "the shared token").await) == Some(ErrorCode::RateLimited) {

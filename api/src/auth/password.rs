@@ -36,8 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Passwords {
     running: Arc<Semaphore>,
     waiting: Shares<IpAddr>,
-    /// A hash that no password has. Unknown e-mail addresses are checked against it, so that they take as long as known
-    /// ones.
+    /// A hash of no password. Unknown e-mail addresses are checked against it, to take as long as known ones.
     nobody: PasswordHash,
 }
 

@@ -17,8 +17,7 @@ use crate::request_context::RequestContext;
 #[folder = "../console/dist"]
 struct Dist;
 
-/// File names contain a hash of the content, so browsers may cache them forever. Pages have fixed names and are
-/// revalidated.
+/// Names of files contain a hash of the content, so they never change. Pages have fixed names and are revalidated.
 const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 const ASK_AGAIN: HeaderValue = HeaderValue::from_static("no-cache");
 

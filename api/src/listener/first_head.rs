@@ -69,8 +69,7 @@ impl FirstHead {
 mod tests {
     use super::*;
 
-    /// After how many bytes the head ends when they come one by one. Asserts that the result is the same when they come
-    /// at once.
+    /// After how many bytes the head ends, whether they come one by one or at once.
     fn end_of(bytes: &[u8]) -> Option<usize> {
         let mut one_by_one = FirstHead::BEGIN;
         let end = bytes.iter().position(|byte| one_by_one.ends_in(&[*byte])).map(|last| last + 1);

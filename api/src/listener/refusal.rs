@@ -34,8 +34,7 @@ pub fn instead_of(answer: &[u8], in_first_line: bool) -> Option<Vec<u8>> {
     Some(written(&error))
 }
 
-/// The response as bytes on the wire. It closes the connection, because nobody knows where the next request would
-/// begin.
+/// The response as bytes. It closes the connection, because nobody knows where the next request would begin.
 fn written(error: &CallError) -> Vec<u8> {
     let id = RequestId::mint();
     let body = envelope(error, &id.0).to_string();

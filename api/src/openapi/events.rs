@@ -1,5 +1,4 @@
-//! The events of webhooks and of the event stream in the document: a schema and an example for each, generated from the
-//! types of the events.
+//! The events of webhooks and of the event stream: a schema and an example for each, generated from their types.
 
 use model::event::{Event, EventName};
 use schemars::Schema;

@@ -249,8 +249,7 @@ impl Texts {
         self.0.get(format!("{owner}.{field}").as_str()).or_else(|| self.0.get(field)).map(|text| &**text)
     }
 
-    /// Adds the descriptions in a type's shapes for fields that have no text yet, since bodies of sends use the same
-    /// names as received content.
+    /// Adds the descriptions in a type's shapes for fields without a text: sent and received content share names.
     pub fn learn(&mut self, schema: &Value) {
         let shapes = schema["oneOf"].as_array().into_iter().flatten();
         let fields = shapes.filter_map(|shape| shape["properties"].as_object()).flatten();

@@ -120,8 +120,7 @@ fn open(schema: &mut Schema) {
     }
 }
 
-/// Folds a choice of documented constants into one list of words. Client generators make complex types of such a
-/// choice.
+/// Folds a choice of documented constants into one list of words, which generated clients handle better.
 fn fold_words(schema: &mut Schema) {
     let Some(Value::Array(choices)) = schema.get("oneOf") else { return };
     let word = |choice: &Value| match (choice.get("const"), choice.get("enum")) {

@@ -88,8 +88,7 @@ pub fn names(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
 
-/// Refuses values that are longer than documented. UUIDs and link tokens are excepted: an invalid UUID names nothing,
-/// and links have their own errors.
+/// Refuses values that are longer than documented, except UUIDs, which then name nothing, and tokens of links.
 pub fn judge(path: &str, name: &str, text: &str) -> Result<(), Violation> {
     match longest(path, name) {
         Some(longest) if text.chars().count() as u64 > longest => {

@@ -174,8 +174,7 @@ fn refused(error: BundleError) -> CallError {
     CallError::bad_request(error.to_string())
 }
 
-/// Splits a session into parts that are stored one after another. The credentials come last: until they are stored,
-/// nothing can log in.
+/// Splits a session into parts to store in order. The credentials come last: until then nothing can log in.
 fn parts(mut rows: Vec<StateRow>, lids: Vec<LidPair>) -> Vec<(Vec<StateRow>, Vec<LidPair>)> {
     rows.sort_by_key(|row| row.name == CREDENTIALS);
     let mut parts: Vec<_> = lids.chunks(LIDS).map(|lids| (Vec::new(), lids.to_vec())).collect();

@@ -1,5 +1,4 @@
-//! `GET /v1/admin/check`: what is wrong with the cluster or soon will be, and what to do about it. Above all, whether a
-//! node can be lost now.
+//! `GET /v1/admin/check`: what is wrong or soon will be, what to do about it, and whether a node can be lost now.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -283,8 +282,7 @@ fn at_risk(view: &ClusterView) -> Vec<(NodeId, Vec<ShardId>)> {
 fn lose_a_node(view: &ClusterView) -> Vec<Finding> {
     let few = view.survey.len() < ENOUGH_NODES;
     let (level, remedy) = match few {
-        // A cluster of one or two nodes can never lose one, so this is only a warning. `can_lose_a_node` says it before
-        // a node is stopped.
+        // Only a warning, as two nodes can never lose one; check `can_lose_a_node` before a node is stopped.
         true => (Level::Warning, "grow the cluster to three nodes; until then stopping a node is an outage"),
         false => (Level::Failing, "stop no node until this is resolved"),
     };

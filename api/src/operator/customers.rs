@@ -183,8 +183,7 @@ fn changed<T: PartialEq>(old: &T, new: T) -> Change<T> {
     if *old == new { Change::Keep } else { Change::To(new) }
 }
 
-/// Deletes a customer. Keys and channels end at once, when the owners find their channels deleted; data is removed
-/// after the grace period.
+/// Deletes a customer. Keys and channels end at once (owners notice the deletion); data goes after the grace period.
 async fn delete(call: &mut OperatorCall) -> Outcome {
     let known = find(call)?;
     let entry = call.audited(known.id, "customer.deleted", Target::new("customer", known.id, known.name.as_str()));

@@ -1,5 +1,4 @@
-//! `/v1/admin/layout`: the placement of the shards, the placement that the ring of the nodes wants, and changes from
-//! one to the other.
+//! `/v1/admin/layout`: the placement of the shards, the one that the ring of nodes wants, and the changes between them.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

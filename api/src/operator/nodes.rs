@@ -1,5 +1,4 @@
-//! `/v1/admin/nodes`: the members of the cluster, what each leads, the state of its disk and clock, and how it is
-//! drained and removed.
+//! `/v1/admin/nodes`: members of the cluster with their shards, disks and clocks; draining and removing them.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -302,8 +301,7 @@ fn named(call: &OperatorCall) -> Result<NodeId, CallError> {
         .ok_or_else(|| CallError::not_found("node", call.parameter("id")))
 }
 
-/// Runs the command, and returns the node as the command left it. A leaving node that holds nothing may be gone before
-/// the next read.
+/// Runs a command, and returns the node as it left it. A leaving node may be gone before the next read.
 async fn change(
     call: &OperatorCall,
     node: NodeId,

@@ -1,5 +1,4 @@
-//! `GET /v1/admin/replicas`: hashes of the states of this node's replicas. Replicas that have applied the same entries
-//! have equal hashes.
+//! `GET /v1/admin/replicas`: hashes of this node's replicas, which are equal where the same entries were applied.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! `GET /v1/admin/webhooks/stuck`: the endpoints of all customers whose webhooks do not get through; and `POST
-//! /v1/admin/webhook-endpoints/{id}/enable`, which enables an endpoint again that the gateway has disabled.
+//! `GET /v1/admin/webhooks/stuck`: endpoints of all customers whose webhooks do not get through; and
+//! `POST /v1/admin/webhook-endpoints/{id}/enable`, which enables an endpoint again that the gateway has disabled.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -83,8 +83,7 @@ model::cursor! {
     StuckCursor("admin-stuck.1") { since: Option<Timestamp>, id: EndpointId }
 }
 
-/// Reads how long a delivery must have waited, the customer if only one is asked about, and where the previous response
-/// ended.
+/// Reads how long a delivery must have waited, the only customer if any, and where the previous response ended.
 fn asked(query: &Query<'_>) -> (Duration, Option<CustomerId>, Option<StuckCursor>) {
     let seconds = query.number("older_than_seconds", 0, LONGEST).map_or(WAITS, |seconds| seconds as u64);
     (Duration::from_secs(seconds), query.id("customer_id"), query.cursor(ListId::only()))

@@ -1,5 +1,4 @@
-//! Collects the state of the whole cluster for operators: the report of each node, and the state of the groups derived
-//! from them.
+//! Collects the state of the cluster for operators: the report of each node, and the states of the groups.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

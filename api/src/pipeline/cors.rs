@@ -24,13 +24,11 @@ const ACCEPTED: HeaderValue = HeaderValue::from_static(
     "Authorization, Content-Type, If-Match, If-None-Match, Last-Event-ID, Range, X-Filename, X-Request-Id",
 );
 
-/// How long a browser may cache the response to a preflight, in seconds. Short, so that a changed configuration takes
-/// effect soon.
+/// How long a browser may cache the response to a preflight, in seconds: a changed configuration takes effect soon.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
 impl CorsOrigins {
-    /// Decides which CORS headers the responses to this request get. An allowed origin is echoed as the request named
-    /// it.
+    /// Decides which CORS headers the responses to this request get. An allowed origin is echoed.
     pub fn judge(&self, request: &Request) -> Judgement {
         let origin = request.headers().get(ORIGIN);
         let allowed = match self {

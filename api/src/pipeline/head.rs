@@ -9,15 +9,13 @@ use model::issue::{IssueCode, Violation};
 use salvo::Request;
 use salvo::http::Version;
 
-/// The longest head of a request: all headers and the path together, in bytes as HTTP/2 counts them. A connection has
-/// up to 200 heads at a time.
+/// The longest head, in bytes as HTTP/2 counts them, with the path. A connection has up to 200 heads at a time.
 const MOST_HEAD: usize = 32 * 1024;
 
 const TOO_LONG: &str = "the path and its query have more than 32 KiB, the most over HTTP/2";
 const TOO_LARGE: &str = "the headers have more than 32 KiB with the path, the most over HTTP/2";
 
-/// The limit that the HTTP/2 server gets. It is above [`MOST_HEAD`], so that an oversized head arrives here and is
-/// answered with an error body.
+/// The HTTP/2 server's limit, above [`MOST_HEAD`]: an oversized head arrives here and gets an error body.
 pub const MOST_HTTP2_LIST: u32 = 256 * 1024;
 
 /// Overhead that HTTP/2 counts for each header (RFC 9113, section 6.5.2).

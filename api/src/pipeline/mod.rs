@@ -227,8 +227,7 @@ async fn channel(call: AccountCall, route: &Route, endpoint: &dyn Endpoint<Chann
     }
 }
 
-/// Takes the channel's token unless it was taken already. Its refusal takes precedence over the outcome, and returns
-/// the customer's token.
+/// Takes the channel's token if still due. Its refusal replaces the outcome, and returns the customer's token.
 async fn finish(call: AccountCall, token: &mut ChannelToken, outcome: Outcome) -> Answered {
     let outcome = token.settle(&call).await.and(outcome);
     if token.was_refused() {

@@ -1,5 +1,4 @@
-//! Counts the responses of one path. Metric handles are cached, because a look-up by labels for every response cost as
-//! much as a small handler.
+//! Counts the responses of one path by cached metrics: looking them up by labels cost as much as a small handler.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -7,8 +6,7 @@ use std::time::Duration;
 use metrics::{Counter, Histogram, counter, histogram};
 use parking_lot::RwLock;
 
-/// The metrics of one path. A metric is registered with the first response that it counts; by then the node has
-/// installed its recorder.
+/// The metrics of one path, each registered with its first response, when the node has long installed its recorder.
 pub struct PathMetrics {
     path: &'static str,
     seconds: OnceLock<Histogram>,

@@ -33,8 +33,7 @@ impl RateHeaders {
         }
     }
 
-    /// The headers of a refusal. They name the limit that refused, which may be none of the buckets (pair codes have
-    /// their own).
+    /// The headers of a refusal. They name the limit that refused, which may be no bucket (as for pair codes).
     pub fn refused_by(error: &CallError) -> Option<Self> {
         let details = error.details.as_ref().filter(|_| error.code == ErrorCode::RateLimited)?;
         let scope = LimitScope::deserialize(&details["scope"]).ok()?;

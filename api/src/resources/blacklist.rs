@@ -13,7 +13,7 @@ use crate::route::{DELETE, GET, PUT, Route};
 
 pub fn routes() -> Vec<Route> {
     let of_contact = &[E::NoOp, E::UndeliverableRecipient];
-    // All of them call the network.
+    // All of these routes call the network.
     let routes = [
         Route::channel(GET, "/v1/channels/{id}/blacklist", list)
             .doc("list_blacklist", "List whom the channel has blocked")

@@ -24,7 +24,7 @@ use crate::route::{DELETE, GET, PATCH, POST, PUT, Route};
 
 pub fn routes() -> Vec<Route> {
     let product = || json!({ "name": "Tea", "price_amount": 4500, "currency": "EUR", "image_urls": ["https://example.com/tea.jpg"] });
-    // All of them call the network.
+    // All of these routes call the network.
     let routes = [
         Route::channel(GET, "/v1/channels/{id}/business/profile", show_profile)
             .doc("get_business_profile", "Get the business profile")
@@ -100,8 +100,7 @@ pub fn routes() -> Vec<Route> {
 /// Returns the profile of the channel's own business.
 ///
 /// # Errors
-/// 422 `other` for an account that is no business. An unknown profile is requested first, which needs a connected
-/// channel.
+/// 422 `other` for an account that is no business. Asking for an unknown profile needs a connected channel.
 async fn own(call: &mut ChannelCall) -> Result<BusinessProfile, CallError> {
     let mut account = call.find::<BusinessAccount>(BusinessAccount::ID).await?;
     if account.is_none() {

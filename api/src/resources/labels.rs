@@ -85,8 +85,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// Checks whether the account may have labels. An unknown account is requested from the network while the channel is
-/// connected.
+/// Checks whether the account may have labels. While connected, the network is asked about an unknown account.
 ///
 /// # Errors
 /// 422 `other` for an account that is no business.

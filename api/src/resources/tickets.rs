@@ -20,7 +20,7 @@ use crate::request_context::{AccountCall, RequestContext};
 use crate::route::{GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
-    // All of them require a dashboard session.
+    // All of these routes require a dashboard session.
     let routes = [
         Route::account(GET, "/v1/support/tickets", list)
             .doc("list_tickets", "List the account's support tickets, the newest first")

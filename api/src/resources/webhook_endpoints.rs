@@ -190,8 +190,7 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     of_kind!(answer, Updated::Endpoint(endpoint) => Reply::ok(&WebhookEndpoint::new(&endpoint)))
 }
 
-/// Refuses a URL that the directory would refuse, by this node's copy. A directory with an older format does not check
-/// URLs itself.
+/// Refuses what the directory would refuse, by this node's copy. An older format's directory checks no URLs itself.
 fn judge_urls(call: &AccountCall, before: Option<&EndpointRecord>, url: &str) -> Result<(), CallError> {
     let judged = call.directory().read(|state| state.judge_urls(call.customer_id(), before, url));
     judged.map_err(failure::of_rejection)

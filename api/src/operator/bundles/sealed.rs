@@ -13,8 +13,7 @@ use raft::record;
 use serde::{Deserialize, Serialize};
 use shard::call::bundle::{LidPair, StateRow};
 
-/// The largest bundle, in bytes: an owner keeps up to 32 MiB of a channel's state, and the encoding of its rows and
-/// LIDs adds to that.
+/// The largest bundle, in bytes: up to 32 MiB of a channel's state, and the encoding of its rows and LIDs.
 pub const LARGEST_BUNDLE: u64 = 48 << 20;
 
 const MAGIC: &[u8; 16] = b"gateway channel\n";

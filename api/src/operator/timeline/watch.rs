@@ -232,8 +232,7 @@ impl Known {
 }
 
 impl NodeSeen {
-    /// Updates the state with a poll: the node's start time and release, or `None` if it was silent. Returns what is to
-    /// be noted.
+    /// Takes a poll: the node's start time and release, or `None` if it was silent. Returns what is to be noted.
     fn look(
         &mut self,
         heard: Option<(Timestamp, &str)>,

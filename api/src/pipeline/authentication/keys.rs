@@ -98,8 +98,7 @@ mod tests {
         let other = ApiKey::parse(&other).unwrap();
         assert_eq!(other.prefix(), secret.prefix());
         assert!(matches!(judge(&state, &other, NOW), Verdict::Unknown));
-        // A wrong secret with a known prefix is noted as a guess for the key's account; with an unknown prefix it is
-        // noted for no account.
+        // A wrong secret is noted as a guess for the account of keys with its prefix, or else for no account.
         assert!(
             matches!(suspect(&state, other.prefix()), Suspect::Guess { customer, .. } if state.customers.contains_key(&customer))
         );

@@ -30,8 +30,7 @@ use crate::route::Rules;
 /// How long a request waits for a copy of the directory that is fresh enough to judge credentials by.
 const REFRESH_PATIENCE: Duration = Duration::from_secs(3);
 
-/// How long an operator's read waits for a fresh copy before it is answered from an old one. Longer than an election
-/// takes.
+/// How long an operator's read waits for a fresh copy before it uses an old one. Longer than an election takes.
 const LOOK_PATIENCE: Duration = Duration::from_millis(1500);
 
 /// Response header that tells an operator that the answer rests on an old copy of the directory.
@@ -74,8 +73,7 @@ pub async fn caller(ctx: &RequestContext, address: Address) -> Result<Caller, Ca
     Ok(caller)
 }
 
-/// Notes a failure for the audit log, unless it is the gateway's own (such as `auth_backend_unavailable`) and not the
-/// caller's.
+/// Notes a failure of the caller for the audit log. Failures of the gateway, such as a 503, are not noted.
 fn noted(ctx: &RequestContext, (suspect, error): (Suspect, CallError)) -> CallError {
     if matches!(http_status(error.code), 401 | 403) {
         ctx.note_failure(suspect, error.code);

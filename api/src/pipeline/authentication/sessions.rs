@@ -47,8 +47,7 @@ pub(super) fn judge(state: &DirectoryState, claimed: &Claimed, address: Address)
     }
 }
 
-/// The session must not have ended. The member's role and email are those of the directory now, whatever the token
-/// says.
+/// The session must not have ended. Role and email are those of the directory now, whatever the token says.
 fn judge_own(state: &DirectoryState, claims: &Claims, address: Address) -> Verdict {
     let Some(session) = state.users.session(claims.sid).filter(|session| session.user_id == claims.sub) else {
         return Verdict::Unknown;

@@ -1,5 +1,4 @@
-//! Authenticates by a stream ticket, which replaces a key for one event stream. A ticket can be used once in the whole
-//! cluster.
+//! Authenticates one event stream by a ticket in place of a key. A ticket can be used once in the whole cluster.
 
 use bytes::Bytes;
 use model::error::CallError;

@@ -76,8 +76,8 @@ pub struct AuditParameters {
 type About = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 impl AuditParameters {
-    /// Reads the parameters. Observations of the cluster itself are shown only when `action` names them, since they are
-    /// in the cluster's timeline.
+    /// Reads the parameters. Observations of the cluster, which are in its timeline, are shown only if `action` names
+    /// them.
     pub fn of(query: &Query<'_>, list: ListId) -> Self {
         let action = query.text("action").map(str::to_owned);
         let actor = query.text("actor").map(str::to_owned);

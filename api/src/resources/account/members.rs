@@ -24,7 +24,7 @@ use crate::resources::{Link, email};
 use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
-    // All of them require a dashboard session.
+    // All of these routes require a dashboard session.
     let routes = [
         Route::account(GET, "/v1/account/members", list)
             .doc("list_members", "List the account's members")
@@ -117,8 +117,7 @@ fn parse_invitation(body: &Body) -> Result<(String, Role), CallError> {
     })
 }
 
-/// Invites a member. The member exists at once, without a password, so that its role can be changed and it counts
-/// towards the limit.
+/// Invites a member, who exists at once, without a password: its role can be changed, and it counts towards the limit.
 async fn invite(call: &mut AccountCall) -> Outcome {
     let (email, role) = parse_invitation(&call.object().await?)?;
     require_over(call, role)?;

@@ -126,8 +126,7 @@ fn require_confirmation(body: &Body, account: &str) -> Result<(), CallError> {
     })
 }
 
-/// Deletes the account like the operator's delete does: keys, sessions and channels end at once; the data is removed
-/// after the grace period.
+/// Deletes the account as operators do: keys, sessions and channels end at once, data goes after the grace period.
 async fn delete(call: &mut AccountCall) -> Outcome {
     if call.caller.require_session()?.role != Role::Owner {
         return Err(CallError::insufficient_scope(&["owner".to_owned()], &call.caller.scopes.to_strings()));

@@ -16,7 +16,7 @@ use crate::request_context::AccountCall;
 use crate::route::{DELETE, GET, Route};
 
 pub fn routes() -> Vec<Route> {
-    // All of them require a dashboard session.
+    // All of these routes require a dashboard session.
     let routes = [
         Route::account(GET, "/v1/account/sessions", list)
             .doc("list_sessions", "List one's own logins")
@@ -66,8 +66,7 @@ async fn end(call: &mut AccountCall) -> Outcome {
     Ok(Reply::no_content())
 }
 
-/// Ends the sessions one by one, the caller's own last, so that the caller can repeat the request when it fails
-/// halfway.
+/// Ends the sessions one by one, the caller's own last, so that a failed request can be repeated.
 async fn end_all(call: &mut AccountCall) -> Outcome {
     let current = call.caller.require_session()?.id;
     let mut sessions = live(call)?;

@@ -104,8 +104,7 @@ impl UsageParameters {
     }
 }
 
-/// Shows the account's usage. By day, every day of the range has a row; by channel, a day has a row for each channel
-/// that was used.
+/// Shows usage. By day, every day of the range has a row; by channel, a day has one for each used channel.
 pub async fn show(call: &mut AccountCall) -> Outcome {
     let UsageParameters { from, to, by } = call.asked(|query| UsageParameters::read(query, Day::of(call.now)))?;
     if by == Grouping::Hour {

@@ -1,5 +1,4 @@
-//! Cluster-wide limits of login attempts, and of changes that leave data behind: by client address, e-mail address,
-//! session or account.
+//! Cluster-wide limits of login attempts and of changes that leave data behind, by address, session or account.
 
 use std::net::IpAddr;
 
@@ -27,8 +26,7 @@ pub enum Attempt {
     MailFrom(IpAddr),
     /// An invitation by an account.
     InviteBy(CustomerId),
-    /// An exchange of a session's refresh token, which writes to the directory. A well-behaved client exchanges one
-    /// every few minutes.
+    /// An exchange of a session's refresh token, a write to the directory. Good clients do it every few minutes.
     RefreshOf(SessionId),
     /// A key created by an account. Every node holds keys in memory, even long after they were revoked.
     KeyBy(CustomerId),
@@ -70,12 +68,10 @@ impl Attempt {
     }
 }
 
-/// Counts attempts that belong together. They are counted before they are made, so that concurrent ones cannot exceed
-/// the limit.
+/// Counts attempts that belong together, before they are made: concurrent ones cannot exceed the limit.
 ///
 /// # Errors
-/// `rate_limited` when one of them exceeds its limit, and then none is counted; `auth_backend_unavailable` while a
-/// coordinator has no leader.
+/// `rate_limited` when one is too many (none is counted then); `auth_backend_unavailable` without a coordinator.
 pub async fn count(ctx: &RequestContext, attempts: &[Attempt]) -> Result<(), CallError> {
     for (counted, attempt) in attempts.iter().enumerate() {
         let Counting { rule, scope, subject } = attempt.counting();
@@ -83,8 +79,7 @@ pub async fn count(ctx: &RequestContext, attempts: &[Attempt]) -> Result<(), Cal
         let refused = match tried {
             Ok(None) => continue,
             Ok(Some(retry_after)) => CallError::rate_limited(scope, rule.most, retry_after),
-            // Without the count nobody is admitted. The coordinator that is missing would also be needed to look the
-            // member up.
+            // Nobody is admitted uncounted. The node that cannot count would be needed to look the member up, too.
             Err(_) => CallError::auth_backend_unavailable(),
         };
         give_back(ctx, &attempts[..counted]).await;

@@ -1,5 +1,4 @@
-//! Passwords that members choose: a changed one while logged in, a new one for a forgotten one, and the first one after
-//! an invitation.
+//! Passwords that members choose: to change one, to replace a forgotten one, or first after an invitation.
 
 use std::sync::Arc;
 
@@ -51,8 +50,7 @@ impl Link {
     }
 }
 
-/// The URL of the configured page, or else of the console's. The latter has the token in the fragment, which browsers
-/// do not send to servers.
+/// The URL of the configured page, or of the console's with the token in the fragment, which stays in the browser.
 fn page(app: &App, token: &str) -> Option<String> {
     let configured = app.auth.config.password_url.as_ref().map(|url| url.replace("{token}", token));
     let of_console =

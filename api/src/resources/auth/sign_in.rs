@@ -21,8 +21,7 @@ use crate::request_context::RequestContext;
 /// The longest text that is checked as a password at a login, in characters. No password is longer.
 pub const LONGEST_PASSWORD: usize = 1024;
 
-/// The longest text that is checked as a refresh token, in characters. It fits an access token, which is refused as a
-/// wrong token.
+/// The longest text that is checked as a refresh token: an access token is refused as a wrong token, not as too long.
 const LONGEST_TOKEN: usize = 8 * 1024;
 
 /// Parses a member's e-mail address and password.

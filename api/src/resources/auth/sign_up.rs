@@ -64,8 +64,7 @@ pub async fn sign_up(ctx: &mut RequestContext) -> Outcome {
     if ctx.app.auth.config.verify_first { wait_for_address(ctx, asked).await } else { at_once(ctx, asked).await }
 }
 
-/// Sends an e-mail to the address. The response and the work are the same for any address, since a difference would
-/// reveal who is a member.
+/// Sends an e-mail. Response and work are the same for any address, so that they do not reveal members.
 async fn wait_for_address(ctx: &RequestContext, SignUp { email, password, name }: SignUp) -> Outcome {
     let ip = ctx.client.ip;
     attempts::count(ctx, &[Attempt::SignUpFrom(ip), Attempt::MailTo(email.clone())]).await?;
@@ -105,8 +104,7 @@ fn owner(ctx: &RequestContext, email: String, password: PasswordHash) -> UserRec
     UserRecord { last_login_at: Some(ctx.now), ..owner }
 }
 
-/// Creates the account of an owner, with a first key and a session. `taken` is the error if another account took the
-/// address meanwhile.
+/// Creates an account with its owner, first key and session. `taken` is the error if the address was taken meanwhile.
 async fn make_account(
     ctx: &RequestContext,
     name: String,
@@ -174,8 +172,7 @@ pub async fn verify(ctx: &mut RequestContext) -> Outcome {
     }
 }
 
-/// Creates the account of a sign-up whose address is now confirmed. A token works once, because the address then
-/// belongs to a member.
+/// Creates the account of a confirmed sign-up. A token works once, because the address then belongs to a member.
 async fn confirm(ctx: &RequestContext, Pending { email, password, name, expires_at }: Pending) -> Outcome {
     if expires_at <= ctx.now {
         return Err(CallError::auth_expired(expires_at));

@@ -18,8 +18,7 @@ use crate::request_context::AccountCall;
 const CHUNK: usize = 500;
 const LOOKED_AT: usize = 20_000;
 
-/// After this time no more channels are looked up for a response. Each look-up waits for shards, and forty slow ones
-/// would add up.
+/// After this time a response looks up no more channels: each look-up waits for shards, and forty slow ones add up.
 const LONG_ENOUGH: Duration = Duration::from_secs(5);
 
 model::cursor! {

@@ -1,8 +1,6 @@
-//! Runs one open event stream: pulls events from the account's coordinator into the client's queue until something ends
-//! the stream.
+//! Runs one event stream: pulls events from the account's coordinator into the client's queue until the stream ends.
 //!
-//! Until the stream has caught up with the ring, it waits for the client to read. From then on a full queue ends the
-//! stream.
+//! Until the stream has caught up with the ring, it waits for the client. Then a full queue ends the stream.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,8 +19,7 @@ use crate::caller::Caller;
 /// The most events per pull.
 const PULL_EVENTS: usize = 256;
 
-/// How long the coordinator waits for an event. A pull also renews the stream's permit, so this is well below the
-/// lease.
+/// How long the coordinator waits for an event. Pulls renew the stream's permit, so this is well below its lease.
 const PULL_WAIT: Duration = Duration::from_secs(8);
 
 /// How long a pull may take beyond its wait, and the pause after a failed one. A coordinator that has just moved is

@@ -138,8 +138,7 @@ fn last_event_id<'a>(query: &Query<'a>) -> Option<&'a str> {
     text
 }
 
-/// The id of the last event that the client has seen, from the header, or else from the query. An empty text counts as
-/// absent.
+/// The id of the last event that the client has seen, from header or query. An empty text counts as absent.
 fn resume(call: &AccountCall, query: &Query<'_>) -> Option<EventId> {
     let header = call.http.headers().get(LAST_EVENT_ID).map(|value| value.to_str().unwrap_or("?"));
     let text = [header, last_event_id(query)].into_iter().flatten().find(|text| !text.is_empty())?;

@@ -69,8 +69,7 @@ fn with_place(bytes: ByteStream, place: Share) -> ByteStream {
     stream::unfold((bytes, place), next).boxed()
 }
 
-/// The served content type. Types that a browser would run, and invalid types, are served as plain bytes, because a
-/// sender may declare any type.
+/// The served content type: plain bytes for types that a browser would run, and for invalid ones, as senders may lie.
 fn served_type(mime_type: &str) -> &str {
     if sniff::is_active(mime_type) || !sniff::is_mime_type(mime_type) { sniff::UNKNOWN } else { mime_type }
 }

@@ -30,8 +30,7 @@ pub fn wanted(method: &Method, headers: &HeaderMap, etag: &str, size: u64) -> Wa
     if method != Method::GET {
         return Wanted::Whole;
     }
-    // A range of other bytes would be worse than the whole. A date in `If-Range` does not identify the bytes, so it
-    // never matches.
+    // A range of other bytes would be worse than the whole. A date in `If-Range` never matches: it names no bytes.
     if text(IF_RANGE).is_some_and(|tag| tag.trim() != etag) {
         return Wanted::Whole;
     }

@@ -201,8 +201,7 @@ async fn short_text(part: &mut Field<'_>, arriving: &Arriving) -> Result<String,
     Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
-/// A body that is read chunk by chunk with timeouts. Its fields are shared with the form parser, which takes ownership
-/// of a stream.
+/// A body that is read chunk by chunk with timeouts, shared with the form parser, which owns its stream.
 struct Arriving {
     body: Arc<tokio::sync::Mutex<ReqBody>>,
     arrived: Arc<AtomicU64>,

@@ -1,5 +1,4 @@
-//! `POST /v1/channels/{id}/media` and `.../media/from-url`: stores files for later sends. The channel need not be
-//! connected.
+//! `POST /v1/channels/{id}/media` and `.../media/from-url`: files for later sends, even if the channel is offline.
 
 use model::error::CallError;
 use model::field::{Body, rule};
@@ -129,8 +128,7 @@ fn filename(value: &Value) -> Result<String, Violation> {
 /// The longest file name, in characters.
 const LONGEST_FILENAME: usize = 255;
 
-/// The names that [`judged_filename`] accepts, as a regular expression: no control characters, and a last path segment
-/// that is not blank.
+/// What [`judged_filename`] accepts, as a regular expression: no control characters, and no blank last segment.
 const FILENAME: &str =
     r"^[^\u0000-\u001f\u007f-\u009f]*[^/\\\s\u0000-\u001f\u007f-\u009f][^/\\\u0000-\u001f\u007f-\u009f]*$";
 

@@ -129,8 +129,7 @@ impl HistoryParameters {
         Self { query: asked, limit, list }
     }
 
-    /// Returns a page. It may be short or even empty and still have a next page, when the bound of examined rows was
-    /// reached.
+    /// Returns a page. At the bound of examined rows it may be short or empty, and still have a next page.
     async fn page(self, call: &AccountCall) -> Outcome {
         let Self { query, limit, list } = self;
         if query.channels.is_empty() {

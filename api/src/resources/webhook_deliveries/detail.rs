@@ -41,8 +41,7 @@ pub async fn show(call: &mut AccountCall) -> Outcome {
     Ok(Reply::ok(&WebhookDeliveryDetail { record: detail.record, request, attempts: detail.attempts }))
 }
 
-/// The headers of the last attempt, or of the first one if there was none yet. Custom headers are the endpoint's
-/// current ones.
+/// The headers of the last attempt, or of the first to come. Custom headers are the endpoint's current ones.
 fn headers(call: &AccountCall, detail: &DeliveryDetail) -> BTreeMap<String, String> {
     let record = &detail.record;
     let t = record.last_attempt_at.unwrap_or(record.created_at).unix_seconds();
