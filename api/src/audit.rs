@@ -46,8 +46,7 @@ const CAPACITY: usize = 8 * 1024;
 const MINUTE_MILLIS: i64 = 60_000;
 const HOUR_MILLIS: i64 = 60 * MINUTE_MILLIS;
 
-/// The most entries with an unknown credential's address, per hour and node. Further addresses share one entry per
-/// code.
+/// The most entries with a stranger's address, per hour and node. Further strangers share one entry per code.
 const MOST_STRANGERS: usize = 256;
 
 /// The most separate entries for failures of one account, per hour and node.

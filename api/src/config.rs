@@ -56,8 +56,7 @@ pub struct ApiConfig {
     pub console: ConsolePorts,
     /// Origins whose pages may embed the members' console in a frame.
     pub frame_ancestors: Vec<String>,
-    /// Base URL that controls a simulated network's phones, without a trailing slash. The console then offers such a
-    /// phone.
+    /// Base URL of a simulated network's phones, without a trailing slash. The console then offers one that scans.
     pub simulated_phones: Option<String>,
     /// The tokens that operators authenticate with.
     pub operator_tokens: OperatorTokens,

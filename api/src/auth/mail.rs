@@ -141,8 +141,7 @@ impl Mailer {
         self.enqueue(Mail { to: to.to_owned(), subject: "Confirm your e-mail address".to_owned(), text });
     }
 
-    /// Tells a member that somebody tried to sign up with the member's address. That person is not told that it is
-    /// taken.
+    /// Tells a member that somebody tried to sign up with the member's address, who was not told that it is taken.
     pub fn tell_of_sign_up(&self, base_url: &str, to: &str) {
         let text = format!(
             "This address was given for a new account at {base_url}.\n\nIt belongs to a member already, or to somebody who was \

@@ -42,7 +42,7 @@ const PENDING_PURPOSE: &str = "sign-ups that wait for their address";
 /// Purpose for deriving the key that seals tokens that set a password.
 const PASSWORD_PURPOSE: &str = "tokens that set a password";
 
-/// The longest token that confirms an address, in bytes. The token of a sign-up holds the name and the address.
+/// The longest token that confirms an address, in characters. The token of a sign-up holds the name and the address.
 pub const LONGEST_EMAIL_TOKEN: usize = 2048;
 
 /// The settings `auth.*`.
@@ -121,8 +121,7 @@ impl Auth {
         }
     }
 
-    /// Returns the deployment's keys, the same on every node. They are reopened when the directory's session key
-    /// changes.
+    /// Returns the deployment's keys, the same on every node; reopened when the directory's session key changes.
     ///
     /// # Errors
     /// `auth_backend_unavailable` while the node belongs to no cluster, or when its master key is not the cluster's.

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::sealed_token::Sealed;
 
-/// The longest text that is parsed as a token, in bytes.
+/// The longest text that is parsed as a token, in characters.
 pub const LONGEST: usize = 512;
 
 /// How long an invitation is valid.

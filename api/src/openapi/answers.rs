@@ -49,7 +49,7 @@ fn add_content(answer: &mut Value, content: &Content, parts: &mut Parts<'_>) {
         }
         Content::Other(media_type) => {
             let schema = match media_type {
-                // Generators differ in how they read the stream (as text, or as frames), so it has no type.
+                // Some clients read the stream as text, and some frame by frame, so it has no type.
                 stream if stream.starts_with(EVENT_STREAM) => {
                     json!({ "description": "Frames with `id`, `event` and `data`, a JSON text." })
                 }

@@ -105,7 +105,7 @@ pub fn has_bounds(path: &str) -> bool {
 
 /// The most characters of a value that [`judge`] bounds.
 fn longest(path: &str, name: &str) -> Option<u64> {
-    // Checked first, because this runs for every request, and building a schema takes as long as reading many a body.
+    // Checked first, because this runs for every request, and building a schema takes as long as reading some bodies.
     if matches!(name, "id" | "token") {
         return None;
     }

@@ -33,7 +33,7 @@ const REPLAY_STALL: Duration = Duration::from_secs(60);
 /// How often the caller's credential is checked; it is checked before events are pushed, too.
 const RIGHT_EVERY: Duration = Duration::from_millis(250);
 
-/// How often the coordinator is told that the customer has streams, so that it keeps events for them.
+/// How often the stream is announced again, so that owners keep the customer's events for streams.
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(60);
 
 /// Poll interval while this node's copy of the directory is too old to judge the caller by, and events are held.
