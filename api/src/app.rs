@@ -1,4 +1,4 @@
-//! What all requests of one port share.
+//! State that all requests of one port share.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -27,61 +27,60 @@ use crate::memory::Memory;
 use crate::status_summary::StatusSummary;
 use crate::telemetry::FailureLines;
 
-/// How many may read media by links at a node at once, and of one account's: each holds an open file for as long as it takes the
-/// bytes, and may take them slowly.
+/// The most downloads of media by link at once on a node, and of those the most of one account. Each holds an open file
+/// until it ends, and its client may read slowly.
 const READERS: usize = 4096;
 const READERS_OF_ONE: usize = 512;
 
-/// Answers of one account that a node holds at once until a channel's status lasts: the call costs a token, and what it looks for
-/// four times a second nothing.
+/// The most requests of one account that a node holds at once until a channel's status is stable. Such a call costs one
+/// token, but the status is polled four times a second without further tokens.
 const HELD_ANSWERS_OF_ONE: usize = 256;
 
-/// Channels' sessions on their way into bundles and out of them at once: each may take some times 48 MiB.
+/// The most exports and imports of channels at once. Each may take several times 48 MiB of memory.
 const BUNDLES: usize = 2;
 
 pub struct App {
     pub config: ApiConfig,
     pub cluster: Arc<Cluster>,
     pub failures: FailureLog,
-    /// What the audit log is told of members' logins.
+    /// Bounds the audit entries of members' logins.
     pub logins: LoginLog,
     pub key_use: KeyUse,
     pub auth: Auth,
-    /// What was last told of how the gateway does.
+    /// The last status summary of the gateway.
     pub status_summary: Mutex<Option<StatusSummary>>,
-    /// The port is about to close.
+    /// Cancelled when the port is about to close.
     pub closing: CancellationToken,
-    /// The event streams that have not given their places back yet.
+    /// The open event streams, until they have released their permits.
     pub event_streams: TaskTracker,
-    /// What `GET /openapi.json` shows.
+    /// The OpenAPI document of `GET /openapi.json`.
     pub document: Document,
-    /// Whose scripts may read answers.
+    /// The origins whose scripts may read responses.
     pub cors_origins: CorsOrigins,
-    /// Authenticates operators by their tokens.
     pub operators: OperatorAuthenticator,
-    /// Lets few large bodies of an account at work at once.
+    /// Limits how many large bodies of an account are processed at once.
     pub body_limiter: BodyLimiter,
-    /// What clients have it keep.
+    /// Counts the memory that clients make the node hold.
     pub memory: Memory,
-    /// Who reads media by links.
+    /// Permits for downloads of media by link.
     pub readers: Shares,
-    /// Whose answers are held until a channel's status lasts.
+    /// Permits for requests that are held until a channel's status is stable.
     pub held_answers: Shares,
-    /// The places of those who export or import a channel.
+    /// Permits for exports and imports of channels.
     pub bundles: Semaphore,
     /// Whether the port speaks TLS.
     pub is_https: bool,
-    /// Who has connections there.
+    /// The places of the port's connections.
     pub connections: Arc<Connections>,
-    /// What the log says of requests that fail.
+    /// Rate limits the log lines about failed requests.
     pub failure_lines: FailureLines,
     ip_buckets: Option<IpBuckets>,
 }
 
 impl App {
-    /// For one of the ports; its event streams end when `closing` is cancelled, with a last frame that says so. A request of
-    /// the public port costs a token of its client's address; at the operator's, wrong tokens alone are counted, and no script
-    /// has any business there.
+    /// Creates the state of one port. When `closing` is cancelled, event streams end with a last frame that says so. On
+    /// the public port a request costs a token of its client's address. On the operator's port only wrong tokens are
+    /// counted, and CORS is off.
     pub fn new(
         port: Port,
         config: ApiConfig,
@@ -122,10 +121,10 @@ impl App {
         })
     }
 
-    /// Takes a token of a client's address.
+    /// Takes a token from the bucket of a client's address.
     ///
     /// # Errors
-    /// The level of the bucket, when it is empty.
+    /// The level of the bucket if it is empty.
     pub fn take_from_address(&self, address: IpAddr, now: Timestamp) -> Result<(), BucketLevel> {
         self.ip_buckets.as_ref().map_or(Ok(()), |buckets| buckets.take(address, now))
     }

@@ -1,13 +1,13 @@
-//! Failed authentications on their way into the audit log.
+//! Folds failed authentications into entries of the audit log.
 //!
-//! Failures come as fast as an attacker likes, so they are folded: one entry for each key prefix, address (of IPv6: network),
-//! code and minute, under an id that is made of these, so that two nodes that fold the same failure write one entry. It
-//! bears the time and the address of the first failure that was written.
+//! Failures come as fast as an attacker sends them. So they are folded: one entry for each key prefix, address (of
+//! IPv6: network), code and minute. Its id is derived from these, so that two nodes that fold the same failure write
+//! one entry. It holds the time and the address of the first failure that was written.
 //!
-//! Of what belongs to nobody, the prefix is the attacker's to invent: there an entry stands for an address, a code and an
-//! hour, and addresses beyond a bounded number share the entries of none. An account has as many revoked keys as it likes, and
-//! whoever knows how one of its keys begins has as many addresses: what fails of an account beyond a bounded number of entries
-//! shares one for each code and hour, too.
+//! An attacker can invent prefixes that belong to nobody. Such failures get one entry for each address, code and hour,
+//! and addresses beyond a bounded number share one entry for each code and hour. An account can have any number of
+//! revoked keys, and fail from any number of addresses once a key's prefix is known. So an account's failures beyond a
+//! bounded number of entries share one entry for each code and hour, too.
 
 pub mod logins;
 
@@ -23,7 +23,7 @@ use model::id::{AuditId, CustomerId, RequestId};
 use model::time::Timestamp;
 use parking_lot::Mutex;
 use raft::directory::command::Command;
-/// What an audit entry is about.
+/// The subject of an audit entry.
 pub use raft::directory::records::AuditTarget as Target;
 use raft::directory::records::{AuditActor, AuditEntry, KeyRecord};
 use shard::cluster::Cluster;
@@ -34,29 +34,29 @@ use crate::client::Client;
 use crate::flush;
 use crate::ip_bucket::network_of;
 
-/// How often entries are written.
+/// How often waiting entries are written.
 const FLUSH_EVERY: Duration = Duration::from_secs(2);
 
-/// Entries in one update of the directory.
+/// The most entries in one update of the directory.
 const BATCH: usize = 256;
 
-/// Entries that may wait. What does not fit is counted and lost: the log must not be a way to fill memory.
+/// The most entries that wait. Further ones are counted and lost, so that failures cannot fill the memory.
 const CAPACITY: usize = 8 * 1024;
 
 const MINUTE_MILLIS: i64 = 60_000;
 const HOUR_MILLIS: i64 = 60 * MINUTE_MILLIS;
 
-/// Entries of an hour and a node that bear the address of a stranger; further strangers are folded into one for each code.
+/// The most entries with a stranger's address, per hour and node. Further strangers share one entry per code.
 const MOST_STRANGERS: usize = 256;
 
-/// Entries of an hour and a node that tell apart what fails of one account.
+/// The most separate entries for failures of one account, per hour and node.
 const MOST_OF_AN_ACCOUNT: usize = 256;
 
-/// Whose credential failed, as far as that is known. Of what is unknown no more is kept than a key's display prefix: the
-/// rest may be a secret that somebody put in the wrong place.
+/// Whose credential failed, as far as that is known. Of an unknown credential only a key's display prefix is kept,
+/// since the rest may be a secret that somebody put in the wrong place.
 pub enum Suspect {
     Unknown(Option<KeyPrefix>),
-    /// A secret that is none, with the prefix of a key of this customer, who is to see that it is guessed at.
+    /// No key has this secret, but a key of this customer has its prefix. The customer sees that somebody is guessing.
     Guess {
         customer: CustomerId,
         prefix: KeyPrefix,
@@ -91,17 +91,17 @@ impl Suspect {
     }
 }
 
-/// What makes two failures the same.
+/// The key by which failures are folded: two failures with equal folds share an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Fold {
     customer: Option<CustomerId>,
-    /// A key's prefix, or a member's id; nothing of a stranger.
+    /// A key's prefix or a member's id; empty for unknown credentials.
     shown: String,
-    /// The address, or the network of an IPv6 address; `None` for all strangers beyond [`MOST_STRANGERS`], and for all that fails of
-    /// an account beyond [`MOST_OF_AN_ACCOUNT`].
+    /// The address, or the network of an IPv6 address. `None` for all addresses beyond [`MOST_STRANGERS`], and for all
+    /// failures of an account beyond [`MOST_OF_AN_ACCOUNT`].
     ip: Option<IpAddr>,
     code: &'static str,
-    /// The minute, or of strangers and of what has no address the hour, that the entry stands for.
+    /// Begin of the minute that the entry covers; of the hour for unknown credentials and for shared entries.
     begin: Timestamp,
     length: i64,
 }
@@ -116,24 +116,24 @@ impl Fold {
         Self { customer, shown, ip, code: code.as_str(), begin, length }
     }
 
-    /// The hour that it lies in.
+    /// Begin of the hour that contains the fold.
     fn hour(&self) -> Timestamp {
         self.begin.begin_of(HOUR_MILLIS)
     }
 
-    /// How many entries of an hour tell apart what fails of the same account, or of strangers.
+    /// The most separate entries per hour for failures of this account, or of unknown credentials.
     fn most(&self) -> usize {
         if self.customer.is_some() { MOST_OF_AN_ACCOUNT } else { MOST_STRANGERS }
     }
 
-    /// The entry of all that fails like this in its hour, of the same account or of strangers.
+    /// The entry that all further failures of the same hour, code and account (or lack of one) share.
     fn shared(&self) -> Self {
-        // No two accounts' entries are of one id.
+        // The account keeps the ids of different accounts' shared entries apart.
         let shown = self.customer.map(|customer| customer.to_string()).unwrap_or_default();
         Self { shown, ip: None, begin: self.hour(), length: HOUR_MILLIS, ..self.clone() }
     }
 
-    /// The same on every node.
+    /// The id of the entry, which is the same on every node.
     fn id(&self, port: Port) -> AuditId {
         let ip = self.ip.map_or_else(|| "others".to_owned(), |ip| ip.to_string());
         let shown = match port {
@@ -146,14 +146,14 @@ impl Fold {
 }
 
 model::words! {
-    /// Where authentications fail.
+    /// The port where an authentication failed.
     Port {
         Customers = "customers",
         Operators = "operators",
     }
 }
 
-/// The folded failures that wait to be written, and those of this minute or hour that were.
+/// Entries that wait to be written, and marks of the current entries that were written.
 pub struct FailureLog {
     port: Port,
     folds: Mutex<Folds>,
@@ -161,15 +161,14 @@ pub struct FailureLog {
 
 #[derive(Default)]
 struct Folds {
-    /// The entries that wait; `None` marks one that was written, so that the next failure that is folded into it writes no
-    /// second one.
+    /// Entries that wait. `None` marks a written entry, so that further failures with this fold do not write it again.
     of: HashMap<Fold, Option<AuditEntry>>,
-    /// How many entries of an hour tell apart what failed of an account, or of strangers.
+    /// The number of separate entries per account (`None`: unknown credentials) and hour.
     told_apart: HashMap<(Option<CustomerId>, Timestamp), usize>,
 }
 
 impl Folds {
-    /// Notes what became of a failure that wants an entry, unless another one was faster.
+    /// Stores the entry of a new fold, unless another thread was faster.
     fn note(&mut self, fold: Fold, entry: Option<AuditEntry>) {
         let counted = fold.ip.map(|_| (fold.customer, fold.hour()));
         if let Entry::Vacant(place) = self.of.entry(fold) {
@@ -180,7 +179,7 @@ impl Folds {
         }
     }
 
-    /// Whether so many entries of the fold's hour tell apart what failed that the rest shares one.
+    /// Whether the fold's hour has so many separate entries that further failures share one.
     fn is_crowded(&self, fold: &Fold) -> bool {
         self.told_apart.get(&(fold.customer, fold.hour())).is_some_and(|entries| *entries >= fold.most())
     }
@@ -219,7 +218,7 @@ impl FailureLog {
         self.folds.lock().note(fold, Some(entry));
     }
 
-    /// The fold that a failure wants an entry of; `None` when there is one, or no room for it.
+    /// Returns the fold that a failure needs an entry for; `None` when there is one already, or no room for it.
     fn unwritten(&self, mut fold: Fold) -> Option<Fold> {
         let folds = self.folds.lock();
         if !folds.of.contains_key(&fold) && folds.is_crowded(&fold) {
@@ -235,7 +234,7 @@ impl FailureLog {
         Some(fold)
     }
 
-    /// Writes what waits every two seconds, and once more at the stop.
+    /// Writes waiting entries every two seconds, and once more at the stop.
     pub async fn run(&self, cluster: &Cluster, stop: CancellationToken) {
         flush::often(FLUSH_EVERY, stop, |patience| self.flush(cluster, patience)).await;
     }
@@ -266,7 +265,7 @@ impl FailureLog {
         waiting.take(BATCH).collect()
     }
 
-    /// Drops the marks of minutes and hours that were over by then.
+    /// Drops the marks of minutes and hours that ended before `then`.
     fn expire_before(&self, then: Timestamp) {
         let is_over = |fold: &Fold| fold.begin.0 + fold.length <= then.0;
         let mut folds = self.folds.lock();
@@ -296,7 +295,7 @@ mod tests {
         assert_ne!(stranger.id(Port::Customers), stranger.id(Port::Operators));
     }
 
-    /// Notes a failure, as though it were written at once. Says whether it made an entry.
+    /// Notes a failure as if it were written at once. Returns whether it needed a new entry.
     fn noted(log: &FailureLog, actor: &AuditActor, customer: Option<CustomerId>, ip: &str, at: i64) -> bool {
         let fold = Fold::new(actor, customer, ip.parse().unwrap(), ErrorCode::AuthInvalid, Timestamp(at));
         let made = log.unwritten(fold);
@@ -311,13 +310,13 @@ mod tests {
         assert_eq!(from("198.51.100.1", 0), 1);
         assert_eq!(from("198.51.100.1", HOUR_MILLIS - 1), 0);
         assert_eq!(from("198.51.100.1", HOUR_MILLIS), 1);
-        // An IPv6 network is one address.
+        // An IPv6 network counts as one address.
         assert_eq!((from("2001:db8::1", 0), from("2001:db8::2", 0)), (1, 0));
-        // A key that is somebody's is told apart, by the minute.
+        // Failures of a known key get separate entries, one per minute.
         let customer = Some(CustomerId(Uuid::nil()));
         let of_key = |n: usize, at| noted(&log, &prefix(n), customer, "198.51.100.1", at);
         assert!(of_key(1, 0) && of_key(2, 0) && !of_key(1, 59_999) && of_key(1, 60_000));
-        // By the network, too.
+        // Entries of a known key are also separate by network.
         let of_one = |ip: &str| noted(&log, &prefix(3), customer, ip, 0);
         assert!(of_one("2001:db8::1") && !of_one("2001:db8::ffff:2") && of_one("2001:db8:0:1::1"));
     }
@@ -345,7 +344,7 @@ mod tests {
         assert_eq!(made(one, 0..4 * MOST_OF_AN_ACCOUNT, 30 * MINUTE_MILLIS), 0, "for the whole hour");
         assert_eq!(made(other, 0..10, 0), 10, "another account's are told apart");
         assert_eq!(made(one, 0..10, HOUR_MILLIS), 10);
-        // The marks of the minute are gone by then, and what was counted is not.
+        // The marks of the minute have expired by then, but the counts of the hour have not.
         log.expire_before(Timestamp(10 * MINUTE_MILLIS));
         assert_eq!(made(one, 0..10, 30 * MINUTE_MILLIS), 0);
         log.expire_before(Timestamp(2 * HOUR_MILLIS));

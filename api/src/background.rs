@@ -1,4 +1,4 @@
-//! What goes on beside the answers of the two ports.
+//! Runs the background tasks of the two ports.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use crate::app::App;
 use crate::operator::timeline;
 use crate::support;
 
-/// One of the tasks, as it is begun.
+/// Starts one of the tasks.
 type Task = fn(Arc<App>, CancellationToken) -> BoxFuture<'static, ()>;
 
-/// The tasks beside the requests, with their names.
+/// The running background tasks, with their names.
 pub struct Background {
     stop: CancellationToken,
     tasks: Vec<(&'static str, JoinHandle<()>)>,
 }
 
-/// Starts what goes on beside the public port: failed authentications, times of keys' last use, messages to members and
-/// to the support.
+/// Starts the background tasks of the public port: the audit of failed authentications, the times of keys' last use,
+/// and e-mails to members and messages to the support.
 pub fn of_public_port(app: &Arc<App>) -> Background {
     let tasks: [(&'static str, Task); 4] = [
         ("the audit of failed authentications", |app, stop| {
@@ -34,7 +34,7 @@ pub fn of_public_port(app: &Arc<App>) -> Background {
     start(app, &tasks)
 }
 
-/// Starts what goes on beside the operator's port: failed authentications, and the cluster's timeline.
+/// Starts the background tasks of the operator's port: the audit of failed authentications, and the cluster's timeline.
 pub fn of_operators_port(app: &Arc<App>) -> Background {
     let tasks: [(&'static str, Task); 2] = [
         ("the audit of operators' failed authentications", |app, stop| {
@@ -56,7 +56,7 @@ fn start(app: &Arc<App>, tasks: &[(&'static str, Task)]) -> Background {
 }
 
 impl Background {
-    /// Stops the tasks after the last request; each writes what it still holds.
+    /// Stops the tasks, after the last request was answered. Each task writes what it still holds.
     pub async fn finish(self) {
         self.stop.cancel();
         for (task, ended) in self.tasks {

@@ -1,19 +1,19 @@
-//! Backups that a node takes by itself: what the node does for the operator's routes.
+//! The interface through which the operator's routes have the node take backups.
 
 use model::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
 
-/// Takes backups on a node's behalf.
+/// Takes backups of the cluster.
 pub trait Backups: Send + Sync {
-    /// Begins one, into a folder or `s3://BUCKET/PREFIX`.
+    /// Starts a backup into a folder, or into `s3://BUCKET/PREFIX`.
     ///
     /// # Errors
-    /// Why not, and what to give instead.
+    /// Why it cannot start, and what to give instead.
     fn begin(&self, to: &str) -> Result<BackupJob, String>;
 
-    /// One that was begun, unless it was long ago.
+    /// Returns a backup that was started, unless it was long ago.
     fn job(&self, id: Uuid) -> Option<BackupJob>;
 }
 

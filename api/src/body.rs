@@ -1,4 +1,4 @@
-//! Reading a JSON body: its type, its size, its shape.
+//! Reads JSON bodies, and checks their type and size.
 
 use std::time::Duration;
 
@@ -10,31 +10,30 @@ use salvo::http::header::CONTENT_TYPE;
 use salvo::hyper::body::Frame;
 use shard::media::sniff::essence;
 
-/// How long a body may take to arrive. A client that dribbles holds a connection, not a worker, but not for ever.
+/// Timeout for the arrival of a body. A slow client holds only a connection, but may not hold it forever.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a channel's session may take to arrive, of which there may be 48 MiB: `gateway channel import` waits two minutes for
-/// all of it.
+/// Timeout for the arrival of a channel's session of up to 48 MiB. `gateway channel import` waits two minutes in all.
 const OCTETS_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// The largest JSON body of somebody who has not shown yet who he is: of a login, say. A thousand of them that come slowly
-/// hold 16 MiB; the longest that is of use has a refresh token of 8 KiB.
+/// The largest JSON body of an unauthenticated caller, such as one that logs in. A thousand slow ones hold 16 MiB. The
+/// longest useful body has a refresh token of 8 KiB.
 pub const STRANGERS_LIMIT_BYTES: u64 = 16 * 1024;
 
-/// How much of a body that is too large is read to its end and thrown away. Most clients write all before they read, and
-/// would see a broken connection instead of the answer; what is larger still is cut off.
+/// How many bytes of a body that is too large are read and discarded. Most clients send the whole body before they
+/// read, and would see a broken connection instead of the response. A body beyond this is cut off.
 pub const DISCARDED_BYTES: u64 = 16 * JSON_LIMIT_BYTES;
 
-/// The bytes of a JSON body, of which there are `limit` at most.
+/// Reads a JSON body of at most `limit` bytes.
 ///
 /// # Errors
-/// `bad_request` for another type, `payload_too_large` for more bytes (of which no more is kept).
+/// `bad_request` for another content type or a late body, `payload_too_large` for more bytes (which are not kept).
 pub async fn json(request: &mut Request, limit: u64) -> Result<Bytes, CallError> {
     require_json(request)?;
     bytes(request, limit, ARRIVAL_TIMEOUT).await
 }
 
-/// As [`json`]; `None` when there is no body at all. Many clients name a type for a body of no bytes, too.
+/// Like [`json`], but `None` for an empty body of any content type: many clients name a type for those, too.
 ///
 /// # Errors
 /// As [`json`].
@@ -47,10 +46,10 @@ pub async fn optional_json(request: &mut Request, limit: u64) -> Result<Option<B
     Ok(Some(bytes))
 }
 
-/// The bytes of a body of whatever type, of which there are `limit` at most.
+/// Reads a body of any content type, of at most `limit` bytes.
 ///
 /// # Errors
-/// As [`json`], but for its type.
+/// As [`json`], except for the content type.
 pub async fn octets(request: &mut Request, limit: u64) -> Result<Bytes, CallError> {
     bytes(request, limit, OCTETS_TIMEOUT).await
 }
@@ -61,7 +60,7 @@ fn require_json(request: &Request) -> Result<(), CallError> {
     text.filter(|text| is_json_type(text)).map(drop).ok_or_else(|| CallError::bad_request(advice))
 }
 
-/// `application/json`, with or without parameters.
+/// Matches `application/json`, with or without parameters.
 fn is_json_type(content_type: &str) -> bool {
     essence(content_type).eq_ignore_ascii_case("application/json")
 }

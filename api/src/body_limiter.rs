@@ -1,5 +1,5 @@
-//! A node works on one large body of an account at a time, so that many at once leave the requests of others their share
-//! of its processor (docs/design/http.md).
+//! Limits how many large bodies of one account a node processes at once, so that they leave enough CPU time for the
+//! requests of others (docs/design/http.md).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,25 +9,24 @@ use model::id::CustomerId;
 use shard::shares::Shares;
 use tokio::sync::{Semaphore, oneshot};
 
-/// A body of more bytes waits for a permit.
+/// Larger bodies, in bytes, wait for a permit.
 pub const SMALL: usize = 16 * 1024;
 
-/// How many large bodies of one account a node works on at once. The cluster's other nodes work on as many.
+/// How many large bodies of one account a node processes at once. Each node counts separately.
 const AT_ONCE: usize = 1;
 
-/// After so long a permit ends, whatever its body waits for: a slow network is no work.
+/// A permit ends after this time in any case, because time spent waiting for a slow network costs no CPU.
 const LONGEST_HOLD: Duration = Duration::from_millis(50);
 
-/// The next permit is given after a rest of so many times what the one before took: the others' requests find the
-/// processor free for most of the time. A bucket full of bodies whose permits and rests last longest still ends within
-/// [`PATIENCE`].
+/// The next permit is delayed by this many times the duration of the one before, so that the CPU is free for others
+/// most of the time. Even a whole bucket of bodies with the longest permits and delays ends within [`PATIENCE`].
 const REST: u32 = 3;
 const LONGEST_REST: Duration = Duration::from_millis(75);
 
-/// How long a body waits for a permit. No more of them wait than the account's bucket lets in meanwhile.
+/// How long a body waits for a permit. The account's bucket bounds how many wait meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Gives the permits of a node; accounts without a large body take no room.
+/// Issues a node's permits. Accounts without a large body take no memory.
 pub struct BodyLimiter(Arc<Shares>);
 
 impl Default for BodyLimiter {
@@ -36,16 +35,16 @@ impl Default for BodyLimiter {
     }
 }
 
-/// The right to work on a body, which ends with it or by itself.
+/// The right to process a large body. It ends when dropped, or after [`LONGEST_HOLD`].
 pub struct BodyPermit {
     _ended: oneshot::Sender<()>,
 }
 
 impl BodyLimiter {
-    /// Waits until the account has few enough large bodies at work.
+    /// Waits for the account's permit.
     ///
     /// # Errors
-    /// `worker_at_capacity` when that takes too long.
+    /// `worker_at_capacity` when the wait takes too long.
     pub async fn take(&self, account: CustomerId) -> Result<BodyPermit, CallError> {
         self.take_within(account, PATIENCE).await
     }
@@ -56,7 +55,7 @@ impl BodyLimiter {
         let (_ended, ended) = oneshot::channel();
         tokio::spawn(async move {
             let begun = Instant::now();
-            // The permit is over when its body's work has ended, and at the latest after this time.
+            // The permit ends when it is dropped, at the latest after `LONGEST_HOLD`.
             let _ = tokio::time::timeout(LONGEST_HOLD, ended).await;
             tokio::time::sleep((begun.elapsed() * REST).min(LONGEST_REST)).await;
             drop(share);

@@ -1,4 +1,4 @@
-//! Who calls: an API key, or a member of the account with a dashboard session.
+//! The authenticated caller: an API key, or a member with a dashboard session.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use raft::directory::state::DirectoryState;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Whom a request acts for, and what it may do.
+/// The account that a request acts for, and what it may do.
 #[derive(Clone)]
 pub struct Caller {
     pub credential: Credential,
@@ -20,36 +20,35 @@ pub struct Caller {
     pub scopes: Scopes,
 }
 
-/// What the caller showed.
+/// The credential that the caller was authenticated by.
 #[derive(Clone)]
 pub enum Credential {
     Key(Arc<KeyRecord>),
     Session(Session),
 }
 
-/// A dashboard session: of the gateway's own login, or a token of the configured issuer. What a stream's ticket holds of it is written
-/// as these fields.
+/// A dashboard session: a login at the gateway, or a token of the configured issuer. Stream tickets store its fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
-    /// The login that the token belongs to; `None` for a token of another issuer, which ends by its expiry alone.
+    /// The login that the token belongs to; `None` for a token of another issuer, which ends only by its expiry.
     pub id: Option<SessionId>,
-    /// The member's id, or the issuer's subject.
+    /// The member's id, or the subject of the issuer's token.
     pub subject: String,
     pub email: String,
     pub role: Role,
-    /// When the token ends.
+    /// Expiry of the token.
     pub expires_at: Timestamp,
 }
 
-/// Buckets of the console that the sessions of one member share. Who works in two or three places mostly has one in each.
+/// The number of buckets that a member's console sessions share. Two or three sessions mostly have a bucket each.
 const BUCKETS_OF_A_MEMBER: u128 = 4;
 
-/// Buckets that all sessions of an account share: more members do not make for more calls without end.
+/// The number of buckets that all console sessions of an account share, which bounds the calls of many members.
 const BUCKETS_OF_AN_ACCOUNT: u128 = 16;
 
 impl Session {
-    /// Under which the calls of the console are counted; the same on every node. A member who logs in again and again does
-    /// not get more for it without end, nor does an account that invites members.
+    /// Id of the bucket that counts this session's calls of the console; the same on every node. Neither a member who
+    /// logs in often nor an account that invites many members gets calls without limit.
     pub fn bucket(&self, account: CustomerId) -> Uuid {
         let named = |name: String| Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes());
         let place = self.id.map_or(0, |id| id.0.as_u128() % BUCKETS_OF_A_MEMBER);
@@ -59,12 +58,12 @@ impl Session {
 }
 
 impl Caller {
-    /// The channel that the key is bound to. Sessions are bound to none.
+    /// The channel that the key is bound to; `None` for sessions.
     pub fn bound_channel(&self) -> Option<ChannelId> {
         self.key().and_then(|key| key.channel_id)
     }
 
-    /// The API key, when it is one.
+    /// The API key, if the caller is one.
     pub fn key(&self) -> Option<&Arc<KeyRecord>> {
         if let Credential::Key(key) = &self.credential { Some(key) } else { None }
     }
@@ -73,12 +72,12 @@ impl Caller {
         self.key().map(|key| key.id)
     }
 
-    /// The dashboard session, when it is one.
+    /// The dashboard session, if the caller is one.
     pub fn session(&self) -> Option<&Session> {
         if let Credential::Session(session) = &self.credential { Some(session) } else { None }
     }
 
-    /// When the key or the token ends.
+    /// Expiry of the key or the token.
     pub fn expires_at(&self) -> Option<Timestamp> {
         match &self.credential {
             Credential::Key(key) => key.expires_at,
@@ -86,18 +85,17 @@ impl Caller {
         }
     }
 
-    /// When a key that this caller makes must end: no later than the key that made it. A session's own end is that of
-    /// its token, and says nothing of what the member leaves behind.
+    /// The latest expiry of a key that this caller creates: that of the creating key. Sessions do not bound keys.
     pub fn latest_expiry(&self) -> Option<Timestamp> {
         self.key().and_then(|key| key.expires_at)
     }
 
-    /// Who made a key that this caller makes.
+    /// The origin of keys that this caller creates.
     pub fn key_origin(&self) -> KeyOrigin {
         if self.key().is_some() { KeyOrigin::ApiKey } else { KeyOrigin::Dashboard }
     }
 
-    /// As the audit log names the caller.
+    /// The caller as an actor in the audit log.
     pub fn actor(&self) -> AuditActor {
         match &self.credential {
             Credential::Key(key) => AuditActor::key(key),
@@ -105,10 +103,10 @@ impl Caller {
         }
     }
 
-    /// Refuses whoever may not use the account's own routes: a restricted key, or a role without that access.
+    /// Refuses callers that may not use the account's own routes: a restricted key, or a role without this access.
     ///
     /// # Errors
-    /// `insufficient_scope` that asks for `*`.
+    /// `insufficient_scope`, which asks for `*`.
     pub fn require_account(&self, access: Access) -> Result<(), CallError> {
         match self.session() {
             None => self.scopes.require_unrestricted(),
@@ -117,17 +115,17 @@ impl Caller {
         }
     }
 
-    /// The session, for routes that no API key may use.
+    /// Returns the session, for routes that no API key may use.
     ///
     /// # Errors
-    /// `insufficient_scope` that asks for `dashboard_session`.
+    /// `insufficient_scope`, which asks for `dashboard_session`.
     pub fn require_session(&self) -> Result<&Session, CallError> {
-        // The empty list grants everything, and would read as if it granted nothing.
+        // The empty list grants everything, but would read as if it granted nothing.
         let granted = || if self.scopes.is_unrestricted() { vec!["*".to_owned()] } else { self.scopes.to_strings() };
         self.session().ok_or_else(|| CallError::insufficient_scope(&["dashboard_session".to_owned()], &granted()))
     }
 
-    /// Whether the caller would be let in again: for answers that last, such as event streams.
+    /// Whether the credential is still valid. Checked during long responses, such as event streams.
     pub fn still_stands(&self, state: &DirectoryState, now: Timestamp) -> bool {
         let customer = state.customers.get(&self.customer.id);
         customer.is_some_and(|customer| customer.deleted_at.is_none())

@@ -1,4 +1,4 @@
-//! Whose request it is, as far as addresses tell.
+//! The client of a request: its address and user agent.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use salvo::Request;
 use salvo::http::header::USER_AGENT;
 
-/// The longest user agent that is kept, in characters.
+/// The most characters of a user agent that are kept.
 const LONGEST_USER_AGENT: usize = 256;
 
 /// Where a request comes from.
@@ -16,9 +16,9 @@ pub struct Client {
     pub user_agent: Option<String>,
 }
 
-/// The client of a request. `X-Forwarded-For` counts only from trusted proxies.
+/// The client of a request. `X-Forwarded-For` is read only from trusted proxies.
 pub fn client_of(request: &Request, trusted: &[IpNet]) -> Client {
-    // A connection without an address (none such is opened) shares one bucket.
+    // Connections always have an address; any without one would share a bucket.
     let peer = request.remote_addr().ip().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)).to_canonical();
     let forwarded = request.headers().get_all("x-forwarded-for");
     let hops: Vec<&str> = forwarded.iter().filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(',')).collect();
@@ -29,8 +29,8 @@ pub fn client_of(request: &Request, trusted: &[IpNet]) -> Client {
     }
 }
 
-/// Walks from the connection's peer towards the client for as long as each hop is a trusted proxy: what an untrusted
-/// one says of the hops before it is hearsay.
+/// Walks from the connection's peer towards the client, as long as each hop is a trusted proxy. What an untrusted hop
+/// says of the hops before it is ignored.
 fn behind_proxies(peer: IpAddr, hops: &[&str], trusted: &[IpNet]) -> IpAddr {
     let is_trusted = |ip: &IpAddr| trusted.iter().any(|net| net.contains(ip));
     let mut client = peer;
@@ -46,7 +46,7 @@ fn behind_proxies(peer: IpAddr, hops: &[&str], trusted: &[IpNet]) -> IpAddr {
     client
 }
 
-/// An address, with or without a port.
+/// Parses an address, with or without a port.
 fn parse_hop(text: &str) -> Option<IpAddr> {
     let ip = text.parse::<IpAddr>().ok().or_else(|| text.parse::<std::net::SocketAddr>().ok().map(|addr| addr.ip()));
     ip.map(|ip| ip.to_canonical())

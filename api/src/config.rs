@@ -1,4 +1,4 @@
-//! What the HTTP side is told at its start.
+//! Settings of the HTTP side.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,63 +15,63 @@ use tokio_rustls::rustls::ServerConfig;
 use crate::auth::{AuthConfig, OperatorTokens};
 use crate::backups::Backups;
 
-/// Settings of both ports. The binary validates them; nothing here can be wrong on its own.
+/// Settings of both ports. The binary validates them; any value of these types is valid.
 #[derive(Clone)]
 pub struct ApiConfig {
     /// The public port.
     pub listen: SocketAddr,
-    /// The operator's port: never reachable from outside.
+    /// The operator's port, which must not be reachable from outside.
     pub operator_listen: SocketAddr,
-    /// What clients call this deployment, without a trailing slash.
+    /// The URL by which clients reach this deployment, without a trailing slash.
     pub base_url: String,
     pub suffixes: Suffixes,
-    /// Peers whose `X-Forwarded-For` is believed.
+    /// Networks of peers whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpNet>,
-    /// Whether these begin each connection to the public port with a PROXY header.
+    /// Whether the trusted proxies begin each connection to the public port with a PROXY header.
     pub proxy_protocol: bool,
-    /// The places of connections to the public port, and to the operator's.
+    /// The admission of connections to the public port, and to the operator's.
     pub port: Arc<Port>,
     pub operator_port: Arc<Port>,
-    /// With which the public port speaks HTTPS; plain HTTP without.
+    /// TLS of the public port; plain HTTP without it.
     pub tls: Option<Arc<ServerConfig>>,
-    /// Whose scripts may read answers of the public port.
+    /// The origins whose scripts may read responses of the public port.
     pub cors_origins: CorsOrigins,
     pub limits: DefaultLimits,
-    /// Members' way in.
+    /// Authentication of members.
     pub auth: AuthConfig,
-    /// Who hears of tickets.
+    /// Where the messages of support tickets are sent.
     pub support: SupportConfig,
     pub events: EventStreamConfig,
-    /// Judges the URLs of webhook endpoints.
+    /// Decides which URLs webhook endpoints may have.
     pub target_policy: TargetPolicy,
-    /// Of the release, as `/healthz` shows it.
+    /// The version of the release, as `/healthz` shows it.
     pub version: String,
-    /// Takes backups when an operator asks for one.
+    /// Takes backups when an operator requests one.
     pub backups: Arc<dyn Backups>,
     /// Renders all metrics of the process as Prometheus text.
     pub metrics_text: Arc<dyn Fn() -> String + Send + Sync>,
-    /// With which the operator's port speaks HTTPS; plain HTTP without.
+    /// TLS of the operator's port; plain HTTP without it.
     pub operator_tls: Option<Arc<ServerConfig>>,
-    /// Whether the console is served to members on the public port, and to operators on theirs.
+    /// The ports that serve the console: to members on the public port, to operators on theirs.
     pub console: ConsolePorts,
-    /// The origins whose pages may hold members' console in a frame.
+    /// Origins whose pages may embed the members' console in a frame.
     pub frame_ancestors: Vec<String>,
-    /// Where phones of a simulated network are told what to do, without a trailing slash: the console offers one that scans.
+    /// Base URL of a simulated network's phones, without a trailing slash. The console then offers one that scans.
     pub simulated_phones: Option<String>,
-    /// What operators authenticate with.
+    /// The tokens that operators authenticate with.
     pub operator_tokens: OperatorTokens,
 }
 
-/// `[limits]` of the configuration: the token buckets of addresses, and of customers and channels that have no limits of their own.
+/// The section `[limits]`: buckets of client addresses, and of customers and channels without limits of their own.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DefaultLimits {
-    /// Per client address, on each node by itself.
+    /// Per client address, counted on each node separately.
     pub ip: BucketRule,
     pub customer: BucketRule,
     pub channel: BucketRule,
-    /// Of a member's session in the console.
-    // Release 0.2.0 does not know it, and may be given this node's configuration when it joins.
+    /// Per session of a member in the console.
+    // Left out at its default, because a joining node of release 0.2.0 does not know the field.
     #[serde(skip_serializing_if = "is_usual_session")]
     pub console: BucketRule,
 }
@@ -98,33 +98,33 @@ pub struct ConsolePorts {
     pub operators: bool,
 }
 
-/// How event streams are kept.
+/// Timing of event streams.
 #[derive(Clone, Copy, Debug)]
 pub struct EventStreamConfig {
-    /// After so much silence a comment is sent.
+    /// A heartbeat comment is sent after this much silence.
     pub heartbeat: Duration,
-    /// After so long a stream is closed; the client connects again.
+    /// A stream is closed after this time; the client connects again.
     pub max_age: Duration,
 }
 
-/// Whose scripts may read answers.
+/// The origins whose scripts may read responses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CorsOrigins {
     #[default]
     Nobody,
     Anybody,
-    /// As browsers write them: `https://app.example.com`.
+    /// The origins as browsers write them, such as `https://app.example.com`.
     These(Vec<String>),
 }
 
-/// `support.*`: who hears of tickets beside the operator's routes.
+/// The settings `support.*`: where the messages of tickets are sent, besides the operator's routes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SupportConfig {
     #[default]
     Nobody,
-    /// Gets each message as a POST of JSON.
+    /// Each message is sent as a POST with JSON.
     Url(String),
-    /// Gets each message by the mail server of `auth.mail`.
+    /// Each message is sent over the mail server of `auth.mail`.
     Email(String),
 }
 

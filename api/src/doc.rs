@@ -1,4 +1,4 @@
-//! What a route says of itself, in few words; the rest follows from its kind, its path and its parsers.
+//! What a route's documentation says beyond what follows from the route's kind, path and parsers.
 
 use model::address::Suffixes;
 use model::error::ErrorCode;
@@ -12,20 +12,20 @@ use uuid::Uuid;
 use crate::packed::Packed;
 use crate::query::Parameter;
 
-/// What the document says of the deployment that serves it: some rules of bodies follow from its configuration.
+/// The configuration of the deployment that some schemas of bodies depend on.
 pub struct Deployment<'a> {
     pub suffixes: &'a Suffixes,
-    /// Which URLs may be called.
+    /// The URLs that webhooks and the like may call.
     pub target_policy: &'a TargetPolicy,
-    /// How long media is kept.
+    /// Retention of media, in days.
     pub media_days: u64,
 }
 
-/// A port's document as it is sent.
+/// A port's OpenAPI document, ready to send.
 pub struct Document {
     pub text: Packed,
     pub etag: HeaderValue,
-    /// The tag of its compressed forms.
+    /// The ETag of its compressed forms.
     pub weak_etag: HeaderValue,
 }
 
@@ -38,7 +38,7 @@ impl Document {
     }
 }
 
-/// The part of a route's declaration that the document shows.
+/// What a route's declaration says for the document.
 ///
 /// ```text
 /// Route::channel(POST, "/v1/channels/{id}/labels", create)
@@ -49,7 +49,7 @@ impl Document {
 /// ```
 #[derive(Default)]
 pub struct Doc {
-    /// The operation's id: the name of the function in generated clients.
+    /// The operation id, which names the function in generated clients.
     pub id: &'static str,
     pub summary: &'static str,
     pub about: &'static str,
@@ -58,34 +58,34 @@ pub struct Doc {
     pub headers: Vec<HeaderDoc>,
     pub answers: Vec<Answer>,
     pub errors: Vec<ErrorCode>,
-    /// A public route that reads the caller's token by itself.
+    /// Whether a public route reads the caller's token itself.
     pub bearer: bool,
 }
 
-/// A request's body.
+/// The body of a request.
 pub struct BodyDoc {
     pub required: bool,
     pub content: Vec<BodyContent>,
 }
 
-/// Makes the JSON Schema of a body.
+/// Builds the JSON Schema of a body.
 pub type BodySchema = Box<dyn Fn(&Deployment<'_>) -> Value + Send + Sync>;
 
 pub struct BodyContent {
     pub media_type: &'static str,
     pub schema: BodySchema,
-    /// Names and values.
+    /// Pairs of name and value.
     pub examples: Vec<(&'static str, Value)>,
 }
 
-/// A request's header.
+/// A header of a request.
 pub struct HeaderDoc {
     pub name: &'static str,
     pub about: &'static str,
     pub schema: Value,
 }
 
-/// An answer that is no error.
+/// A response that is no error, or one with a status that no error code has.
 pub struct Answer {
     pub status: StatusCode,
     pub content: Content,
@@ -94,34 +94,34 @@ pub struct Answer {
 pub enum Content {
     None,
     Json(fn(&mut SchemaGenerator) -> Schema),
-    /// Rows of a type under `data`, with `next_cursor` where the list is paged.
+    /// An object with rows of one type under `data`, and `next_cursor` if the list is paged.
     List {
         row: fn(&mut SchemaGenerator) -> Schema,
         cursor: Cursor,
     },
-    /// The envelope of an error.
+    /// The error envelope.
     Error,
-    /// Bytes or text of this type.
+    /// Bytes or text of this media type.
     Other(&'static str),
 }
 
-/// Whether a list bears `next_cursor`.
+/// Whether a list has `next_cursor`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Cursor {
     Never,
     Always,
-    /// When a `limit` was given.
+    /// Only when a `limit` was given.
     Sometimes,
 }
 
 impl Doc {
-    /// `id` in snake case, unique over all routes; `summary` is what the call does, in the imperative.
+    /// `id` is in snake case and unique over all routes; `summary` says what the call does, in the imperative.
     pub fn new(id: &'static str, summary: &'static str) -> Self {
         Self { id, summary, ..Self::default() }
     }
 }
 
-/// The schema of bytes that are no text.
+/// The schema of binary bytes.
 pub fn binary() -> Value {
     json!({ "type": "string", "format": "binary" })
 }

@@ -1,9 +1,9 @@
-//! Refused calls as HTTP tells them: statuses and the envelope.
+//! HTTP statuses and the error envelope of refused calls.
 
 use model::error::{CallError, ErrorCode};
 use serde_json::{Value, json};
 
-/// The status of `other` where the network refused, which trying again does not help; silence of the network is 502.
+/// The status of `other` when the network refused, where a retry does not help; no response from the network is 502.
 pub const REFUSED_BY_NETWORK: u16 = 422;
 
 /// The status of a refused call.
@@ -20,7 +20,7 @@ pub fn envelope(error: &CallError, request_id: &str) -> Value {
     json!({ "error": told, "request_id": request_id })
 }
 
-/// The one status of a code; `other` has [`REFUSED_BY_NETWORK`] besides.
+/// The status of a code. `other` can also have [`REFUSED_BY_NETWORK`] instead.
 pub fn http_status(code: ErrorCode) -> u16 {
     use ErrorCode::*;
     match code {

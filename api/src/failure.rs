@@ -1,4 +1,4 @@
-//! The one place where failures of the floors below become codes of the interface.
+//! Maps errors of the lower crates to the interface's codes.
 
 use model::error::CallError;
 use model::issue::{IssueCode, Violation};
@@ -9,10 +9,10 @@ use raft::directory::UpdateError;
 use raft::directory::command::Rejection;
 use raft::group::MAX_COMMAND;
 
-/// How soon a caller should try again when the directory has no leader: an election takes about that long.
+/// The `Retry-After` when the directory has no leader, in seconds: about the duration of an election.
 const ELECTION_SECONDS: u32 = 1;
 
-/// What an update of the directory that gave no success answers.
+/// The error for a failed update of the directory.
 pub fn of_update(error: UpdateError) -> CallError {
     match error {
         UpdateError::Rejected(rejection) => of_rejection(rejection),
@@ -22,7 +22,7 @@ pub fn of_update(error: UpdateError) -> CallError {
     }
 }
 
-/// What a refusal of the directory answers.
+/// The error for a command that the directory rejected.
 pub fn of_rejection(rejection: Rejection) -> CallError {
     match rejection {
         Rejection::CustomerNotFound => CallError::not_found("customer", ""),
@@ -36,7 +36,7 @@ pub fn of_rejection(rejection: Rejection) -> CallError {
         Rejection::UserNotFound => CallError::not_found("member", ""),
         Rejection::EmailTaken => email_taken(),
         Rejection::VerificationUnknown | Rejection::SessionNotFound => CallError::auth_invalid(),
-        // Told with its time where it is known; here another request was faster.
+        // Only reached when a concurrent request ended the session; otherwise the refusal has the session's own time.
         Rejection::SessionOver | Rejection::SessionMoved => CallError::auth_revoked(Timestamp::now()),
         Rejection::TicketNotFound => CallError::not_found("ticket", ""),
         Rejection::TicketLimit { limit } => {
@@ -61,7 +61,7 @@ pub fn of_rejection(rejection: Rejection) -> CallError {
         | Rejection::DataKeysRotate
         | Rejection::SessionKeyOverlaps(_)
         | Rejection::NotSealed(_) => CallError::bad_request(rejection.to_string()),
-        // An exchange of the master key began a moment ago: what is sealed now is under the new one.
+        // An exchange of the master key began a moment ago. A retry seals with the new key.
         Rejection::OtherMasterKey(_) => CallError::worker_at_capacity().with_retry_after(ELECTION_SECONDS),
         Rejection::KeyRevoked | Rejection::TicketUnchanged | Rejection::ExchangeOver => {
             CallError::no_op(rejection.to_string())
@@ -86,22 +86,22 @@ pub fn of_rejection(rejection: Rejection) -> CallError {
     }
 }
 
-/// `rate_limited` by a bucket that is empty.
+/// The `rate_limited` error of an empty bucket.
 pub fn empty_bucket(scope: LimitScope, level: &BucketLevel) -> CallError {
     CallError::rate_limited(scope, level.limit, level.retry_after)
 }
 
-/// Addresses are unique over all customers: a login names nothing but the address.
+/// E-mail addresses are unique over all customers, since a login names only the address.
 pub fn email_taken() -> CallError {
     Violation::new(IssueCode::Conflict, "belongs to a member already").at(&["email"])
 }
 
-/// An answer of another kind than was asked for: a defect, told to the log alone.
+/// The error for a reply of the wrong kind, which is a bug. Details are only logged.
 pub fn unexpected(answer: &dyn std::fmt::Debug) -> CallError {
     internal("an answer is of another kind than was asked for", &format!("{answer:?}"))
 }
 
-/// What comes of an answer, if it is of the kind that was asked for.
+/// Unwraps a reply of the expected kind, or fails with [`unexpected`].
 macro_rules! of_kind {
     ($answer:expr, $kind:pat => $got:expr) => {
         match $answer {
@@ -113,7 +113,7 @@ macro_rules! of_kind {
 
 pub(crate) use of_kind;
 
-/// `internal_error` for the caller, the truth for the log.
+/// Logs the cause, and returns an `internal_error` without it.
 pub fn internal(what: &str, error: &dyn std::fmt::Display) -> CallError {
     tracing::error!(%error, "{what}");
     CallError::internal_error()

@@ -1,17 +1,17 @@
-//! When what gathers on a node is written to the directory.
+//! Writes records that gather on a node to the directory, at an interval.
 
 use std::time::Duration;
 
 use raft::supervise;
 use tokio_util::sync::CancellationToken;
 
-/// How long a write may take; what fails is tried again at the next flush.
+/// Timeout of a write. A failed write is retried at the next flush.
 const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long the last write may take: a cluster that stops as a whole has no leader any more.
+/// Timeout of the last write. It is short, because a cluster that stops as a whole has no leader any more.
 const LAST_WRITE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Flushes so often, and once more at the stop; `flush` is told how long it may take.
+/// Calls `flush` at an interval and once more at the stop, with the time that it may take.
 pub async fn often<F: Future<Output = ()>>(every: Duration, stop: CancellationToken, flush: impl Fn(Duration) -> F) {
     let mut ticks = supervise::ticks(every);
     loop {

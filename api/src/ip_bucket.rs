@@ -1,4 +1,4 @@
-//! The buckets of client addresses: in the memory of one node, bounded, taken from before a credential is read.
+//! Rate limits by client address, charged before a credential is read. The buckets are bounded, in one node's memory.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -10,16 +10,16 @@ use model::time::Timestamp;
 use parking_lot::Mutex;
 pub use raft::transport::admission::network_of;
 
-/// Parts of the map, each under its own lock, so that requests do not queue for one.
+/// The map is split into parts with their own locks, to reduce contention.
 const SHARDS: usize = 64;
 
-/// Addresses kept in a part. All parts together take some 40 MiB when full.
+/// The most addresses in a part. All parts together take some 40 MiB when full.
 const SHARD_CAPACITY: usize = 8 * 1024;
 
-/// How often a full part is searched for buckets to drop: a search costs more than a request.
+/// How often a full part is searched for buckets to evict. A search costs more than a request.
 const EVICT_EVERY: Duration = Duration::from_secs(1);
 
-/// A bucket for each client address that was seen lately.
+/// The buckets of recent client addresses.
 pub struct IpBuckets {
     rule: BucketRule,
     hasher: RandomState,
@@ -37,10 +37,10 @@ impl IpBuckets {
         Self { rule, hasher: RandomState::new(), shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
     }
 
-    /// Takes a token of the address.
+    /// Takes a token from the bucket of an address.
     ///
     /// # Errors
-    /// The level of the bucket, when it is empty.
+    /// The level of the bucket if it is empty.
     pub fn take(&self, address: IpAddr, now: Timestamp) -> Result<(), BucketLevel> {
         let address = network_of(address);
         let mut shard = self.shard_of(address).lock();
@@ -51,7 +51,7 @@ impl IpBuckets {
         if bucket.try_take(now) { Ok(()) } else { Err(bucket.level(now)) }
     }
 
-    /// Gives a token back that turned out not to be due.
+    /// Returns a token that should not have been charged.
     pub fn give_back(&self, address: IpAddr) {
         let address = network_of(address);
         if let Some(bucket) = self.shard_of(address).lock().buckets.get_mut(&address) {
@@ -65,8 +65,9 @@ impl IpBuckets {
 }
 
 impl Shard {
-    /// Drops the buckets that are full again: a new one is the same. When all of them are in use, one has to go, and
-    /// its address starts with a full bucket; more addresses than fit are a flood that this bucket cannot stop anyway.
+    /// Evicts the buckets that are full again, since a new one would be equal. When all are in use, one is evicted
+    /// anyway, and its address starts with a full bucket. More addresses than fit are a flood that these buckets cannot
+    /// stop.
     fn make_room(&mut self, now: Timestamp) {
         if now.since(self.evicted_at) >= EVICT_EVERY {
             self.buckets.retain(|_, bucket| !bucket.is_full(now));

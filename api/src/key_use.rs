@@ -1,4 +1,4 @@
-//! When keys were last used, gathered in memory and written in batches: a request must not cost a write.
+//! Records when keys were last used. The times are written in batches, so that a request costs no write.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -13,30 +13,30 @@ use tokio_util::sync::CancellationToken;
 
 use crate::flush;
 
-/// The resolution of `last_used_at`: a key's uses within it are written once.
+/// The resolution of `last_used_at`: uses within it are written once.
 const RESOLUTION: Duration = Duration::from_secs(5 * 60);
 
-/// How often times are written.
+/// How often the times are written.
 const FLUSH_EVERY: Duration = Duration::from_secs(5);
 
-/// Keys in one update of the directory.
+/// The most keys in one update of the directory.
 const BATCH: usize = 1000;
 
-/// The uses that wait to be written: at most one for each key, and keys are bounded by the directory.
+/// The uses that wait to be written: at most one per key, and the directory bounds the number of keys.
 #[derive(Default)]
 pub struct KeyUse {
     waiting: Mutex<HashMap<KeyId, Timestamp>>,
 }
 
 impl KeyUse {
-    /// Notes that a key was used, when the directory does not know of a use in the last five minutes.
+    /// Notes a use of a key, unless the directory has a use of the last five minutes.
     pub fn note(&self, key: &KeyRecord, now: Timestamp) {
         if is_news(key.last_used_at, now) {
             self.waiting.lock().entry(key.id).or_insert(now);
         }
     }
 
-    /// Writes what waits every few seconds, and once more at the stop.
+    /// Writes waiting times every five seconds, and once more at the stop.
     pub async fn run(&self, cluster: &Cluster, stop: CancellationToken) {
         flush::often(FLUSH_EVERY, stop, |patience| self.flush(cluster, patience)).await;
     }

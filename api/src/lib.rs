@@ -2,21 +2,21 @@
 //!
 //! Each module uses those below it in this list, and none above:
 //!
-//! - `server`: the ports; `listener`: how connections come in, with PROXY headers and TLS. `background`: what goes on
-//!   beside the answers; `support`: tickets on their way to whoever answers them.
-//! - `console`: the pages for browsers, and the way of their calls. `operator`: the operator's routes. `resources`: one
-//!   module per resource of the interface. `projection`: how routes read what the network told of a channel, and ask it
-//!   for changes.
-//! - `router`: routes as a tree of paths. `pipeline`: the one way of every request, from its id to its headers.
-//! - `openapi`: the machine-readable description of both ports, made of what routes declare. `route`: what a route
-//!   declares (scope, charge, plan block, reach); `doc`: what it says of itself.
-//! - `request_context`: what a handler gets to see of a request; `reply`: what it gives back, `packed`: where it stays the same. `app`: what all requests of
-//!   a port share; `status_summary`: how the gateway does as a whole.
-//! - `audit`, `key_use`: what is written beside the answers, in batches; `flush`: when. `auth`: members' way in. `caller`: who calls.
-//!   `config`: what the node says; `backups`: what it does for operators. `client`, `ip_bucket`: addresses.
-//!   `body_limiter`: large bodies of an account. `memory`: what clients have a node keep; `unread`: what is left of their
-//!   bodies.
-//! - `failure`: where failures of the floors below become codes of the interface.
+//! - `server`: opens and closes the ports; `listener`: sets up connections, with PROXY headers and TLS. `background`:
+//!   tasks beside the requests; `support`: forwards tickets to the support.
+//! - `console`: the pages for browsers and the routes behind them. `operator`: the operator's routes. `resources`: one
+//!   module per resource of the interface. `projection`: how routes read a channel's projection, and request changes of
+//!   it.
+//! - `router`: routes as a tree of paths. `pipeline`: the steps of every request, from its id to its response headers.
+//! - `openapi`: the OpenAPI documents of both ports, built from the routes. `route`: what a route declares (scope,
+//!   charge, plan block, reach); `doc`: its documentation.
+//! - `request_context`: what a handler sees of a request; `reply`: what it returns, `packed`: replies that never
+//!   change. `app`: state that all requests of a port share; `status_summary`: the status of the gateway as a whole.
+//! - `audit`, `key_use`: records that are written in batches, not with the response; `flush`: when. `auth`:
+//!   authentication of members and operators. `caller`: the authenticated caller. `config`: settings from the node;
+//!   `backups`: its backups for operators. `client`, `ip_bucket`: client addresses. `body_limiter`: large bodies of an
+//!   account. `memory`: memory that clients make a node hold; `unread`: unread rests of their bodies.
+//! - `failure`: maps errors of the lower crates to the interface's codes.
 
 mod app;
 mod audit;

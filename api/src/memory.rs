@@ -1,7 +1,8 @@
-//! What clients have a node keep: large bodies that come slowly or wait for their turn, and answers that are not taken. Over
-//! HTTP/2 a client may leave an answer lying on each of its streams for as long as it likes, without a byte that waits at the
-//! socket; each holds its bytes, and what its compression knows. What is kept of one client is bounded, so that none takes
-//! all of a node's memory (docs/design/http.md).
+//! Bounds the memory that one client makes a node hold, so that no client takes all of it (docs/design/http.md).
+//!
+//! It counts large bodies that arrive slowly or wait for a permit, and responses that are not read. Over HTTP/2 a
+//! client may leave a response unread on each of its streams for any time, without a byte in the socket's buffer. Each
+//! holds its bytes and the state of its compression.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -19,20 +20,20 @@ use salvo::{BoxedError, Depot, FlowCtrl, Handler, Request, Response, async_trait
 
 use crate::ip_bucket::network_of;
 
-/// What is kept in all, shared evenly among those of whom anything is.
+/// The most bytes that are held in all, divided evenly among the current holders.
 const MOST_IN_ALL: usize = 512 << 20;
 
-/// The share of one, however few or many there are.
+/// Upper and lower bound of one holder's share, in bytes.
 const MOST: usize = 64 << 20;
 const LEAST: usize = 1 << 20;
 
-/// Shorter answers are not compressed, and are less than what the stream itself takes.
+/// Responses shorter than this are not counted: they are not compressed, and take less memory than the stream itself.
 const SMALL: usize = 1024;
 
-/// What the compression of an answer takes besides a copy of it.
+/// What compressing a response takes, in bytes, besides a copy of it.
 const COMPRESSION: usize = 512 << 10;
 
-/// Whose bodies and answers are counted together.
+/// The client that bodies and responses are counted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Holder {
     Account(CustomerId),
@@ -40,13 +41,13 @@ pub enum Holder {
 }
 
 impl Holder {
-    /// The account, or else where the stranger comes from.
+    /// The account if it is known, or else the client's address.
     pub fn of(account: Option<CustomerId>, address: IpAddr) -> Self {
         account.map_or_else(|| Self::Address(network_of(address)), Self::Account)
     }
 }
 
-/// What is kept for the clients of a port.
+/// Counts what is held for the clients of a port.
 #[derive(Default)]
 pub struct Memory(Arc<Mutex<Ledger>>);
 
@@ -61,7 +62,7 @@ impl Ledger {
         self.of.get(&holder).copied().unwrap_or_default()
     }
 
-    /// Whether something has room. An account's only body or answer always has.
+    /// Whether `weight` more bytes fit. An account's only body or response always fits.
     fn fits(&self, holder: Holder, weight: usize) -> bool {
         let held = self.held_by(holder);
         let within = held + weight <= share_among(self.of.len() + usize::from(held == 0));
@@ -76,7 +77,7 @@ fn share_among(holders: usize) -> usize {
     (MOST_IN_ALL / holders.max(1)).clamp(LEAST, MOST)
 }
 
-/// Something that is kept until this is dropped.
+/// Memory that counts as held until this is dropped.
 pub struct Held {
     ledger: Arc<Mutex<Ledger>>,
     holder: Holder,
@@ -97,24 +98,24 @@ impl Drop for Held {
 }
 
 impl Memory {
-    /// Whether nothing more is to be begun for the holder.
+    /// Whether no further request of the holder may begin.
     pub fn is_full(&self, holder: Holder) -> bool {
         let ledger = self.0.lock();
         ledger.held_by(holder) >= share_among(ledger.of.len())
     }
 
-    /// Room for the body of a request.
+    /// Reserves memory for the body of a request.
     ///
     /// # Errors
-    /// `worker_at_capacity` where too much is kept of the holder already.
+    /// `worker_at_capacity` when the holder's share is used up.
     pub fn body(&self, holder: Holder, length: usize) -> Result<Held, CallError> {
         self.hold(holder, length, false)
     }
 
-    /// Notes an answer; a short one is not noted. One that tells of something done goes out in any case.
+    /// Counts a response, unless it is short. A response to a request that has changed something is always sent.
     ///
     /// # Errors
-    /// `worker_at_capacity` where too much is kept of the holder already.
+    /// `worker_at_capacity` when the holder's share is used up.
     pub fn answer(&self, holder: Holder, length: usize, is_of_something_done: bool) -> Result<Option<Held>, CallError> {
         if length < SMALL {
             return Ok(None);
@@ -134,7 +135,7 @@ impl Memory {
     }
 }
 
-/// Has what was noted of an answer last as long as its body. It stands before compression, which takes the body's place.
+/// Middleware that ties the count of a response to its body. Must run before compression, which replaces the body.
 pub struct Noting;
 
 #[async_trait]
@@ -147,7 +148,7 @@ impl Handler for Noting {
     }
 }
 
-/// A body whose bytes are noted until the last of them has gone out: HTTP/2 keeps them after the body has ended.
+/// A body that counts as held until its last bytes were sent. HTTP/2 holds chunks after the body has ended.
 struct Noted {
     body: ResBody,
     held: Arc<Held>,
@@ -206,7 +207,7 @@ mod tests {
         Holder::of(None, Ipv4Addr::from_bits(number).into())
     }
 
-    /// As many pages as are kept.
+    /// Holds as many responses as fit.
     fn fill(memory: &Memory, holder: Holder) -> Vec<Held> {
         std::iter::from_fn(|| memory.answer(holder, PAGE, false).ok().flatten()).take(1000).collect()
     }

@@ -1,5 +1,5 @@
-//! Text that stays the same, in the forms in which clients take it. Each form is made once: strangers may ask for it as often as
-//! their bucket lets them, and to compress hundreds of KiB takes the processor longer than all else of a request.
+//! Static text in the encodings that clients accept. Each encoding is computed once: anonymous clients may request it
+//! as often as their bucket allows, and compressing hundreds of KiB takes more CPU time than the rest of a request.
 
 use std::io::{self, Write};
 use std::sync::OnceLock;
@@ -16,14 +16,14 @@ use crate::reply::Reply;
 const BROTLI_QUALITY: i32 = 5;
 const GZIP_LEVEL: u32 = 6;
 
-/// A text, and what was made of it.
+/// A text with its compressed forms.
 pub struct Packed {
     plain: Bytes,
     brotli: OnceLock<Bytes>,
     gzip: OnceLock<Bytes>,
 }
 
-/// The text as it is sent.
+/// The text in one encoding.
 pub struct Form {
     pub encoding: Option<&'static str>,
     pub bytes: Bytes,
@@ -34,7 +34,7 @@ impl Packed {
         Self { plain: plain.into(), brotli: OnceLock::new(), gzip: OnceLock::new() }
     }
 
-    /// The smallest form that a client takes, by what its request says.
+    /// The smallest form that the request's `Accept-Encoding` allows.
     pub fn form(&self, headers: &HeaderMap) -> Form {
         let (encoding, bytes) = if takes(headers, "br") {
             (Some("br"), self.brotli.get_or_init(|| made(brotli(&self.plain))))
@@ -75,7 +75,7 @@ fn gzip(plain: &[u8]) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// Whether a client takes an encoding: named, or any at all, and not with a weight of nothing.
+/// Whether `Accept-Encoding` allows an encoding: by name or by `*`, and not with weight 0.
 pub fn takes(headers: &HeaderMap, encoding: &str) -> bool {
     let lines: Vec<&str> = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok()).collect();
     let weight = |wanted: &str| {

@@ -1,8 +1,8 @@
-//! How the routes of a channel reach its world on the network: groups, chats, contacts and the like.
+//! Reads and changes a channel's projection: its groups, chats, contacts and the like.
 //!
-//! A read comes from the replicated projection and works in every status; a change is an operation of the network and is
-//! answered once the projection has it. So a handler of a change asks ([`ChannelCall::operate`]) and then shows what it
-//! finds ([`ChannelCall::find`]), and one of a read with `?refresh=true` asks first.
+//! A read comes from the replicated projection and works in every status. A change is an operation of the network, and
+//! is answered once the projection has it. So the handler of a change runs the operation ([`ChannelCall::operate`]),
+//! then shows the result ([`ChannelCall::find`]). A read with `?refresh=true` runs an operation first.
 
 use bytes::Bytes;
 use model::address::{Address, Suffixes};
@@ -29,54 +29,54 @@ model::cursor! {
     RowCursor("projection.1") { id: String }
 }
 
-/// Which page of a list is asked for.
+/// The page of a list that a request asks for.
 pub struct Page {
-    /// What the ids of the list's rows begin with.
+    /// The prefix of the ids of the list's rows.
     prefix: String,
     pub limit: usize,
     after: Option<String>,
     list: ListId,
-    /// Of a list that is not paged by a limit, and bears a cursor only where it is too large for one answer.
+    /// The list has no `limit`, and gets a cursor only when it is too large for one response.
     is_whole: bool,
 }
 
-/// Which rows a list of this kind shows beyond its first ones, where it is not paged by a limit.
+/// Declares the `cursor` of a list without a `limit`.
 pub fn read_rest(query: &Query<'_>) {
     Page::rest(query, ListId::only());
 }
 
 impl Page {
-    /// Reads `limit` and `cursor`.
+    /// Reads `limit` and `cursor` from the query.
     pub fn read(query: &Query<'_>, list: ListId) -> Self {
         let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
         Self { limit, is_whole: false, ..Self::rest(query, list) }
     }
 
-    /// Reads `cursor` alone.
+    /// Reads only `cursor`, for a list without a `limit`.
     fn rest(query: &Query<'_>, list: ListId) -> Self {
         let after = query.cursor::<RowCursor>(list).map(|cursor| cursor.id);
         Self { prefix: String::new(), limit: usize::MAX, after, list, is_whole: true }
     }
 
-    /// The page of things that are known whole, in the order of their ids.
+    /// The requested page of a complete set of things, sorted by id.
     pub fn of<T: Serialize>(&self, mut things: Vec<T>, id: impl Fn(&T) -> String) -> List<T> {
         things.sort_by_cached_key(&id);
         things.retain(|thing| self.after.as_ref().is_none_or(|after| id(thing) > *after));
         self.up_to_limit(things, id)
     }
 
-    /// The last row of the page before, where there was one.
+    /// The last row of the previous page, if there was one.
     pub fn after(&self) -> Option<&str> {
         self.after.as_deref()
     }
 
-    /// The page of things that begin with its first.
+    /// The page of things that begin with the page's first row.
     pub fn up_to_limit<T: Serialize>(&self, things: Vec<T>, id: impl Fn(&T) -> String) -> List<T> {
         self.cut(things, false, None, id)
     }
 
-    /// As [`Self::up_to_limit`], with what is known of things that did not come along: whether there are `more` behind the
-    /// last one, or behind which id nothing was looked at. A page may then be short, or empty, and have a next one.
+    /// Like [`Self::up_to_limit`], but the read may not have returned all things: `more` follow the last one, or the
+    /// read stopped behind the id `stopped_at`. So a page may be short, or even empty, and still have a next one.
     fn cut<T: Serialize>(
         &self,
         mut things: Vec<T>,
@@ -91,22 +91,22 @@ impl Page {
     }
 }
 
-/// Reads whether the network is to be asked first.
+/// Reads whether the network must be asked first.
 pub fn read_refresh(query: &Query<'_>) -> bool {
     query.flag("refresh").unwrap_or(false)
 }
 
 impl ChannelCall {
-    /// Lets the network do something for the channel.
+    /// Runs an operation of the network for the channel.
     ///
     /// # Errors
-    /// `not_connected`, `channel_unavailable`, what the operation's area refuses before the network is asked (`no_op`,
-    /// `not_found`), 422 `other` for the network's refusal and 502 `other` when it does not answer.
+    /// `not_connected`, `channel_unavailable`, refusals by the operation's area before the network is asked (`no_op`,
+    /// `not_found`), 422 `other` when the network refuses, and 502 `other` when it does not respond.
     pub async fn operate<A: Area>(&mut self, operation: A) -> Result<A::Answer, CallError> {
         A::answer(self.ask(Operate(operation.into())).await?).ok_or_else(|| failure::unexpected(&"nothing"))
     }
 
-    /// As [`Self::operate`], where a read asks for it ([`read_refresh`]).
+    /// Runs an operation like [`Self::operate`], if the read asks for it ([`read_refresh`]).
     ///
     /// # Errors
     /// As [`ChannelCall::operate`].
@@ -114,7 +114,7 @@ impl ChannelCall {
         if is_asked { self.operate(operation).await.map(drop) } else { Ok(()) }
     }
 
-    /// Refuses what the channel's status refuses, before what its operation needs is looked at.
+    /// Checks whether the channel's status allows an operation, before its arguments are checked.
     ///
     /// # Errors
     /// `not_connected`, `channel_unavailable`, and as [`ChannelCall::ask`].
@@ -127,7 +127,7 @@ impl ChannelCall {
         }
     }
 
-    /// What the projection knows under an id.
+    /// Reads the projection's entity with this id.
     ///
     /// # Errors
     /// As [`ChannelCall::ask`].
@@ -135,7 +135,7 @@ impl ChannelCall {
         self.read_one(Read::Row { kind: E::KIND, id: id.to_owned() }).await
     }
 
-    /// What a read of one row finds.
+    /// Reads one row.
     ///
     /// # Errors
     /// As [`ChannelCall::ask`].
@@ -143,7 +143,7 @@ impl ChannelCall {
         Ok(self.ask(ReadOne(read)).await?.map(|row| decode(&row)))
     }
 
-    /// What a read of several rows finds.
+    /// Reads several rows.
     ///
     /// # Errors
     /// As [`ChannelCall::ask`].
@@ -151,7 +151,7 @@ impl ChannelCall {
         Ok(self.ask(ReadMany(read)).await?.iter().map(|row| decode(row)).collect())
     }
 
-    /// As [`Self::read_many`], with how many there are in all, and whether what came fills a page.
+    /// Like [`Self::read_many`], with the total count, and whether the rows fill a page.
     ///
     /// # Errors
     /// As [`ChannelCall::ask`].
@@ -160,35 +160,35 @@ impl ChannelCall {
         Ok((rows.iter().map(|row| decode(row)).collect(), count, is_filled(&rows)))
     }
 
-    /// Reads `limit` and `cursor` for a list of a kind.
+    /// Reads `limit` and `cursor` for a list of this kind.
     pub fn page<E: Entity>(&self, query: &Query<'_>) -> Page {
         self.page_within::<E>(query, "")
     }
 
-    /// As [`Self::page`], for a list inside what `within` names: the members of one community, what one search found.
+    /// Like [`Self::page`], for a list inside `within`, such as the members of a community or the results of a search.
     pub fn page_within<E: Entity>(&self, query: &Query<'_>, within: &str) -> Page {
         let (customer, channel) = (self.customer_id(), self.channel.id);
         Page::read(query, ListId::of(&[customer.as_bytes(), channel.as_bytes(), &[E::KIND as u8], within.as_bytes()]))
     }
 
-    /// As [`Self::page`], for the rows whose ids begin with a prefix.
+    /// Like [`Self::page`], for the rows whose ids begin with a prefix.
     pub fn page_under<E: Entity>(&self, query: &Query<'_>, prefix: String) -> Page {
         let page = self.page_within::<E>(query, &prefix);
         Page { prefix, ..page }
     }
 
-    /// Reads `cursor` for a list of a kind that is not paged by a limit.
+    /// Reads `cursor` for a list of this kind without a `limit`.
     pub fn rest<E: Entity>(&self, query: &Query<'_>) -> Page {
         let (customer, channel) = (self.customer_id(), self.channel.id);
         Page::rest(query, ListId::of(&[customer.as_bytes(), channel.as_bytes(), &[E::KIND as u8], b"rest"]))
     }
 
-    /// How addresses end in this network.
+    /// The suffixes of addresses in this network.
     pub fn suffixes(&self) -> &Suffixes {
         &self.app.config.suffixes
     }
 
-    /// One page of the rows that pass, in the order of their ids.
+    /// Reads one page of the rows that pass the filter, sorted by id.
     ///
     /// # Errors
     /// As [`ChannelCall::ask`].
@@ -201,7 +201,7 @@ impl ChannelCall {
         Ok(page.cut(rows.iter().map(|row| decode(row)).collect(), more, stopped_at, E::id))
     }
 
-    /// As [`Self::operate`], where there is nothing to show.
+    /// Runs an operation like [`Self::operate`], and answers 204.
     ///
     /// # Errors
     /// As [`ChannelCall::operate`].
@@ -210,10 +210,10 @@ impl ChannelCall {
         Ok(Reply::no_content())
     }
 
-    /// The person that the path names by `{contact_id}`.
+    /// The person that `{contact_id}` in the path names.
     ///
     /// # Errors
-    /// `invalid_request` for a number with a leading `+`; `contact_not_found` for what is no address.
+    /// `invalid_request` for a number with a leading `+`; `contact_not_found` for text that is no address.
     pub fn contact(&self) -> Result<Address, CallError> {
         let text = self.parameter("contact_id");
         if text.starts_with('+') {
@@ -224,7 +224,7 @@ impl ChannelCall {
         Address::parse_or_digits(text, suffixes).map_err(|_| CallError::contact_not_found(text))
     }
 
-    /// As [`Self::contact`], for what is done to people alone.
+    /// Like [`Self::contact`], for operations that only apply to people.
     ///
     /// # Errors
     /// As [`Self::contact`] and [`check_people`].
@@ -234,25 +234,25 @@ impl ChannelCall {
         Ok(contact)
     }
 
-    /// An address in the path, where bare digits stand for a phone.
+    /// An address in the path; bare digits are a phone number.
     ///
     /// # Errors
-    /// `not_found` of the resource: what is no address names nothing.
+    /// `not_found` of the resource for text that is no address.
     pub fn address(&self, parameter: &str, resource: &str) -> Result<Address, CallError> {
         let text = self.parameter(parameter);
         Address::parse_or_digits(text, &self.app.config.suffixes).map_err(|_| CallError::not_found(resource, text))
     }
 }
 
-/// Whether rows are all that an owner gives at once.
+/// Whether rows are as many bytes as an owner returns at once.
 fn is_filled(rows: &[Bytes]) -> bool {
     rows.iter().map(Bytes::len).sum::<usize>() >= LARGEST_PAGE
 }
 
-/// Refuses addresses that can be no subscriber's, once the channel's status has been asked.
+/// Refuses addresses that cannot be a subscriber's, after checking the channel's status.
 ///
 /// # Errors
-/// As [`ChannelCall::can_operate`], and `undeliverable_recipient` for the first.
+/// As [`ChannelCall::can_operate`], and `undeliverable_recipient` for the first such address.
 pub async fn check_people(call: &mut ChannelCall, people: &[Address]) -> Result<(), CallError> {
     use model::address::{AddressKind, Undeliverable};
     call.can_operate().await?;
@@ -275,7 +275,7 @@ mod tests {
         Page { prefix: String::new(), limit, after: None, list: ListId::only(), is_whole }
     }
 
-    /// The rows of an answer, and behind which id the next one begins.
+    /// The number of rows in a response, and the id behind which the next page begins.
     fn cut(page: &Page, rows: &[&str], stopped_at: Option<&str>) -> (usize, Option<String>) {
         let rows: Vec<String> = rows.iter().map(|row| (*row).to_owned()).collect();
         let List { data, next_cursor } = page.cut(rows, false, stopped_at.map(str::to_owned), String::clone);

@@ -1,4 +1,4 @@
-//! Reading the query by rules; all issues of a query are reported at once.
+//! Reads query parameters by rules, and reports all issues of a query at once.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -13,28 +13,28 @@ use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use salvo::Request;
 use serde_json::{Value, json};
 
-/// The longest text of a parameter, where nothing else is said of it.
+/// The most characters of a text parameter, unless stated otherwise.
 const LONGEST_TEXT: usize = 255;
 
-/// The parameters of one request, and what is wrong with them so far. A parameter that is wrong reads as absent.
+/// The parameters of one request, and the issues found so far. An invalid parameter reads as absent.
 pub struct Query<'a> {
     request: Option<&'a Request>,
     issues: Issues,
-    /// Where the parameters that are asked for are noted, when there is no request to read.
+    /// Collects the parameters that a parser reads, when there is no request.
     outline: Option<Outline>,
 }
 
-/// The parameters that are asked for, in their order.
+/// The parameters in the order in which a parser reads them.
 type Outline = Arc<Mutex<Vec<Parameter>>>;
 
-/// A parameter as the document shows it.
+/// A parameter in the OpenAPI document.
 #[derive(Debug)]
 pub struct Parameter {
     pub name: String,
-    /// JSON Schema.
+    /// Its JSON Schema.
     pub schema: Value,
     pub required: bool,
-    /// A list is a parameter for each item, not a comma list.
+    /// The parameter is repeated for each item of a list, instead of a comma-separated list.
     pub repeated: bool,
 }
 
@@ -50,14 +50,14 @@ impl<'a> Query<'a> {
         std::mem::take(&mut *outline.lock())
     }
 
-    /// Says what a parameter takes, where whoever reads it judges it.
+    /// Declares the schema of a parameter that the caller validates itself.
     pub fn note(&self, name: &str, schema: impl FnOnce() -> Value) {
         if let Some(mut noted) = self.noted(name) {
             noted.schema = schema();
         }
     }
 
-    /// What is noted of a parameter, when there is no request to read.
+    /// The declaration of a parameter, when there is no request to read.
     fn noted(&self, name: &str) -> Option<MappedMutexGuard<'_, Parameter>> {
         Some(MutexGuard::map(self.outline.as_ref()?.lock(), |all| {
             let place = all.iter().position(|known| known.name == name).unwrap_or_else(|| {
@@ -75,7 +75,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// All values of a parameter that may be repeated, at most `most`; none is empty or of more than 255 characters.
+    /// All values of a parameter that may be repeated, at most `most`. Each has 1 to 255 characters.
     pub fn texts(&self, name: &str, most: usize) -> Vec<&'a str> {
         self.note_repeated(name, most, json!({ "type": "string", "minLength": 1, "maxLength": LONGEST_TEXT }));
         let values = self.request.and_then(|request| request.queries().get_vec(name));
@@ -92,12 +92,12 @@ impl<'a> Query<'a> {
         texts
     }
 
-    /// The value of a parameter, of at most 255 characters; the last one, when it is repeated.
+    /// The value of a parameter, of at most 255 characters; the last value if it is repeated.
     pub fn text(&self, name: &str) -> Option<&'a str> {
         self.text_up_to(name, LONGEST_TEXT)
     }
 
-    /// As [`text`](Self::text), with at most so many characters.
+    /// Like [`text`](Self::text), with at most `longest` characters.
     pub fn text_up_to(&self, name: &str, longest: usize) -> Option<&'a str> {
         self.note(name, || json!({ "type": "string", "maxLength": longest }));
         let text = self.value(name)?;
@@ -111,8 +111,7 @@ impl<'a> Query<'a> {
         self.request?.queries().get_vec(name).and_then(|values| values.last()).map(String::as_str)
     }
 
-    /// A parameter with a rule: `parse` yields nothing for what is wrong, `must` says what to write, and `schema` says
-    /// it as JSON Schema.
+    /// A parameter with a rule: `parse` returns `None` for invalid text, `must` and `schema` say what is valid.
     pub fn parsed<T>(
         &self,
         name: &str,
@@ -133,7 +132,7 @@ impl<'a> Query<'a> {
         self.parsed(name, uuid, "must be a uuid", |text| text.parse().ok())
     }
 
-    /// Notes that a parameter must be there; its rule comes before.
+    /// Declares that a parameter is required; its rule must be declared before.
     pub fn require(&self, name: &str) {
         if let Some(mut noted) = self.noted(name) {
             noted.required = true;
@@ -151,7 +150,7 @@ impl<'a> Query<'a> {
         parsed.unwrap_or_else(|| self.refused(name, IssueCode::Format, "must be a uuid"))
     }
 
-    /// A comma list of words, at most as many as there are; an unknown word is an `enum` issue.
+    /// A comma-separated list of known words, at most as many as there are; an unknown word is an `enum` issue.
     pub fn words<T>(&self, name: &str, known: &[&str], parse: impl Fn(&str) -> Option<T>) -> Vec<T> {
         self.note(name, || {
             let word = json!({ "type": "string", "enum": known });
@@ -168,7 +167,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// One of a few words.
+    /// One of the known words.
     pub fn word<T>(&self, name: &str, known: &[&str], parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
         self.note(name, || json!({ "type": "string", "enum": known }));
         let parsed = parse(self.value(name)?);
@@ -193,7 +192,7 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// A whole number between `least` and `most`.
+    /// A whole number from `least` to `most`.
     pub fn number(&self, name: &str, least: usize, most: usize) -> Option<usize> {
         let schema = || json!({ "type": "integer", "minimum": least, "maximum": most });
         self.parsed(name, schema, &format!("must be a whole number from {least} to {most}"), |text| {
@@ -201,7 +200,7 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// An address, or the digits of a number.
+    /// An address, or the digits of a phone number.
     pub fn address(&self, name: &str, suffixes: &Suffixes) -> Option<Address> {
         let schema =
             || json!({ "type": "string", "minLength": 3, "maxLength": LONGEST_ADDRESS, "pattern": ADDRESS_OR_DIGITS });
@@ -213,12 +212,12 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// The page size that was asked for.
+    /// The requested page size.
     pub fn limit(&self) -> Option<usize> {
         self.number("limit", 1, LARGEST_LIMIT)
     }
 
-    /// Whether the oldest come first; lists begin with the newest.
+    /// Whether the oldest come first. By default the newest do.
     pub fn ascending(&self) -> bool {
         let ascending = self.word("order", &["asc", "desc"], |word| match word {
             "asc" => Some(true),
@@ -228,7 +227,7 @@ impl<'a> Query<'a> {
         ascending.unwrap_or(false)
     }
 
-    /// Where the page before ended in the same list.
+    /// The position in this list where the previous page ended.
     pub fn cursor<T: Cursor>(&self, list: ListId) -> Option<T> {
         self.note("cursor", || json!({ "type": "string", "format": "cursor", "maxLength": LONGEST_CURSOR }));
         match T::decode(self.value("cursor")?, list) {
@@ -237,18 +236,18 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// Notes an issue of a parameter.
+    /// Reports an issue of a parameter.
     pub fn refuse(&self, name: &str, code: IssueCode, message: &str) {
         self.issues.push(vec![name.into()], Violation::new(code, message));
     }
 
-    /// As [`refuse`](Self::refuse); what is read of such a parameter is nothing.
+    /// Like [`refuse`](Self::refuse); returns the default, as if the parameter were absent.
     fn refused<T: Default>(&self, name: &str, code: IssueCode, message: &str) -> T {
         self.refuse(name, code, message);
         T::default()
     }
 
-    /// `value`, when nothing was wrong.
+    /// Returns `value` if there were no issues.
     ///
     /// # Errors
     /// `invalid_request` with all issues.

@@ -1,4 +1,4 @@
-//! What a handler gives back, and how it becomes a response.
+//! The result of a handler, and how it becomes a response.
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -23,15 +23,15 @@ const PERMISSIONS_POLICY: HeaderName = HeaderName::from_static("permissions-poli
 const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 const NO_DEVICES: HeaderValue = HeaderValue::from_static("camera=(), microphone=(), geolocation=(), usb=()");
 
-/// For a year, browsers shall not try a port without TLS.
+/// HSTS: for a year, browsers must not use the port without TLS.
 pub const HTTPS_ALONE: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// A handler's answer; an error becomes the envelope that all errors share.
+/// The result of a handler. An error becomes the common error envelope.
 pub type Outcome = Result<Reply, CallError>;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Bytes in pieces.
+/// A body that is produced in chunks.
 pub type ByteStream = BoxStream<'static, std::io::Result<Bytes>>;
 
 enum Body {
@@ -40,7 +40,7 @@ enum Body {
     Stream(ByteStream),
 }
 
-/// A success: status, body and headers of its own.
+/// A successful response: status, body and additional headers.
 pub struct Reply {
     pub status: StatusCode,
     content_type: Option<HeaderValue>,
@@ -49,37 +49,37 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// 200: a read, or an update with the resource.
+    /// 200, for a read, or for an update with the resource.
     pub fn ok<T: Serialize>(body: &T) -> Self {
         Self::json(StatusCode::OK, body)
     }
 
-    /// 201: something was made.
+    /// 201, for a created resource.
     pub fn created<T: Serialize>(body: &T) -> Self {
         Self::json(StatusCode::CREATED, body)
     }
 
-    /// 202: something was set going.
+    /// 202, for something that was started.
     pub fn accepted<T: Serialize>(body: &T) -> Self {
         Self::json(StatusCode::ACCEPTED, body)
     }
 
-    /// 204: done, nothing to show.
+    /// 204, for a change without anything to show.
     pub fn no_content() -> Self {
         Self::empty(StatusCode::NO_CONTENT)
     }
 
-    /// A status and headers, and nothing more.
+    /// A status without a body.
     pub fn empty(status: StatusCode) -> Self {
         Self { status, content_type: None, body: Body::None, headers: Vec::new() }
     }
 
-    /// Bytes that are read as the client takes them.
+    /// A body that is read as the client takes it.
     pub fn stream(status: StatusCode, content_type: HeaderValue, body: ByteStream) -> Self {
         Self { content_type: Some(content_type), body: Body::Stream(body), ..Self::empty(status) }
     }
 
-    /// With the type that the body of a `GET` would have.
+    /// Sets the content type that a `GET` of the same resource would have.
     pub fn typed(self, content_type: HeaderValue) -> Self {
         Self { content_type: Some(content_type), ..self }
     }
@@ -100,7 +100,7 @@ impl Reply {
         }
     }
 
-    /// The error envelope, with the headers that go with its code.
+    /// The error envelope, with the headers that belong to its code.
     pub fn error(error: &CallError, request_id: &RequestId) -> Self {
         let status = StatusCode::from_u16(status_of(error)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut reply = Self::json(status, &envelope(error, &request_id.0));
@@ -113,13 +113,13 @@ impl Reply {
         reply
     }
 
-    /// How long the body is, where it lies in memory.
+    /// Length of a body that is held in memory, in bytes; 0 for streams.
     pub fn length(&self) -> usize {
         if let Body::Whole(bytes) = &self.body { bytes.len() } else { 0 }
     }
 
-    /// Whether it is of bytes that are served in parts, too. They go out as they are, or their length and their tag would not be
-    /// those by which a client asks for the rest.
+    /// Whether the body may also be requested in ranges. Such bodies are not compressed, since their length and ETag
+    /// would then not be those by which clients request the rest.
     pub fn has_ranges(&self) -> bool {
         self.headers.iter().any(|(name, _)| *name == ACCEPT_RANGES)
     }
@@ -130,14 +130,14 @@ impl Reply {
         self
     }
 
-    /// Forbids every cache to keep the answer: it holds a secret, or ages in seconds.
+    /// Forbids all caching, because the response holds a secret or is outdated within seconds.
     pub fn uncached(self) -> Self {
         self.with(CACHE_CONTROL, HeaderValue::from_static("no-store"))
     }
 
-    /// A page, or a file of one, that strangers' pages neither hold nor read: it tells nobody where it lies, and uses no
-    /// devices. Browsers that know a content policy's `frame-ancestors` go by that alone. Where a balancer speaks TLS for
-    /// the port, the deployment's address tells.
+    /// Adds the headers of pages and their files: other origins may not frame or read them, they send no referrer, and
+    /// use no devices. Browsers that know the `frame-ancestors` of a content policy ignore `X-Frame-Options`. HSTS is
+    /// set by the scheme of `base_url`, since a balancer may speak TLS for the port.
     pub fn guarded(self, base_url: &str) -> Self {
         let reply = self
             .with(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"))
@@ -148,7 +148,7 @@ impl Reply {
         if base_url.starts_with("https://") { reply.with(STRICT_TRANSPORT_SECURITY, HTTPS_ALONE) } else { reply }
     }
 
-    /// Writes the reply into a response. A `HEAD` loses its body in the server, after its length is known.
+    /// Writes the reply into a response. The server drops the body of a `HEAD`, after it has set the length.
     pub fn write(self, response: &mut Response) {
         response.status_code(self.status);
         let headers = response.headers_mut();
@@ -156,7 +156,7 @@ impl Reply {
             headers.insert(CONTENT_TYPE, content_type);
         }
         for (name, value) in self.headers {
-            // An answer may vary by its origin as well as by its encoding; of all else the last word counts.
+            // A response may vary by origin and by encoding. Of other headers the last value wins.
             if name == VARY {
                 headers.append(name, value);
             } else {
@@ -171,8 +171,8 @@ impl Reply {
     }
 }
 
-/// A view: the fields of a record that it shows under their own names, and those that it makes. With `move` it takes the record
-/// apart: what it makes of the whole record is made before.
+/// Builds a view from a record: first the fields that are copied under their own names, then the computed ones. With
+/// `move` the fields are moved, so values computed from the whole record must be computed before.
 macro_rules! view_of {
     (move $record:ident => $($same:ident),+ $(; $($made:ident $(: $value:expr)?),+)?) => {
         Self { $($same: $record.$same,)+ $($($made $(: $value)?,)+)? }
@@ -184,7 +184,7 @@ macro_rules! view_of {
 
 pub(crate) use view_of;
 
-/// `{ "data": [...] }`, with `next_cursor` where the list is paged.
+/// The object `{ "data": [...] }`, with `next_cursor` if the list is paged.
 #[derive(Serialize, Deserialize)]
 pub struct List<T> {
     pub data: Vec<T>,
@@ -198,17 +198,17 @@ impl<T> List<T> {
         Self { data, next_cursor: None }
     }
 
-    /// A page; `next_cursor` is `null` at the end.
+    /// A page; `next_cursor` is `null` on the last page.
     pub fn page(data: Vec<T>, next_cursor: Option<String>) -> Self {
         Self { data, next_cursor: Some(next_cursor) }
     }
 
-    /// The page of what begins with its first row, and goes on where there is one more than `limit`.
+    /// The page of rows that begin with the page's first. There is a next page if there are more than `limit`.
     pub fn first(data: Vec<T>, limit: usize, cursor: impl FnOnce(&T) -> String) -> Self {
         Self::first_of(data, limit, None, cursor)
     }
 
-    /// As [`first`](Self::first), of rows that were looked for as far as `stopped_at`: a page that is not full goes on there.
+    /// Like [`first`](Self::first), for a search that ended at `stopped_at`, where a page that is not full continues.
     pub fn first_of(
         mut data: Vec<T>,
         limit: usize,
@@ -221,7 +221,7 @@ impl<T> List<T> {
         Self::page(data, next.or(stopped_at))
     }
 
-    /// A list that is not paged by a limit: it bears a cursor only where it is too large for one answer.
+    /// A list without a `limit`. It has a cursor only if it is too large for one response.
     pub fn cut(mut data: Vec<T>, cursor: impl FnOnce(&T) -> String) -> Self
     where
         T: Serialize,
@@ -230,13 +230,13 @@ impl<T> List<T> {
         Self { data, next_cursor: next.map(Some) }
     }
 
-    /// The same list, with its rows as they are shown.
+    /// The same list, with its rows mapped.
     pub fn map<U>(self, show: impl FnMut(T) -> U) -> List<U> {
         List { data: self.data.into_iter().map(show).collect(), next_cursor: self.next_cursor }
     }
 }
 
-/// Keeps as many rows as one answer holds, `limit` at most, and says where the next one begins: behind the last of them, where rows
+/// Truncates rows to what one response holds, at most `limit`. Returns the cursor of the last remaining row, if rows
 /// were cut off or `more` follow.
 pub fn cut<T: Serialize>(
     data: &mut Vec<T>,

@@ -1,4 +1,4 @@
-//! What a handler sees of a request: one type for each kind of route, so that a handler of a channel has a channel.
+//! What a handler sees of a request: one type per kind of route, so that a channel's handler has a channel.
 
 use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
@@ -37,25 +37,25 @@ use crate::query::Query;
 /// How long a request waits for a shard without a leader.
 const OWNER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long an update of the directory may take: an election, and a node that fell silent, lie inside.
+/// Timeout of an update of the directory. It covers an election, and waiting for a node that stopped responding.
 const UPDATE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Waits of a request add up: once it is so old, each further one takes [`LAST_PATIENCE`] at most, so that those for the
-/// directory, the buckets and the work itself stay below 13 s together.
+/// The waits of a request add up. Once a request is this old, each further wait takes [`LAST_PATIENCE`] at most, so
+/// that the waits for the directory, the buckets and the work itself take less than 13 s together.
 const OLD: Duration = Duration::from_secs(10);
 
-/// How long an old request still waits: longer than a fail-over takes.
+/// How long an old request still waits: longer than a failover takes.
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Until when a request waits for one thing more, which has this patience by itself.
+/// The deadline of a request's next wait, which takes up to `patience`.
 fn deadline(arrived: Instant, now: Instant, patience: Duration) -> Instant {
     (arrived + OLD).clamp(now + LAST_PATIENCE.min(patience), now + patience)
 }
 
-/// How long a node waits for its copy of the directory after another one's was shown to be ahead.
+/// How long a node waits for its copy of the directory to catch up with a newer one.
 const CATCHING_UP: Duration = Duration::from_millis(500);
 
-/// The largest JSON body that is taken while there is little room on the disks.
+/// The largest JSON body, in bytes, that is accepted while the disks have little room.
 const SMALL_BODY: u64 = 64 * 1024;
 
 /// A request on any route.
@@ -67,13 +67,13 @@ pub struct RequestContext {
     pub now: Timestamp,
     pub arrived: Instant,
     pub http: Request,
-    /// Whose it is, once that is known; also to who writes the answer.
+    /// The account, once it is known; shared with the pipeline, which writes the response.
     pub account: Arc<OnceLock<CustomerId>>,
-    /// The largest JSON body that is read: more, once it is known who asks.
+    /// The largest JSON body that is read, in bytes. It is raised once the caller is authenticated.
     pub body_limit: u64,
-    /// The right to work on its body, where that is a large one of an account.
+    /// The right to process a large body of an account.
     pub body_permit: Option<BodyPermit>,
-    /// The memory that it takes then.
+    /// The memory that such a body takes.
     pub kept: Option<Held>,
 }
 
@@ -86,28 +86,28 @@ impl RequestContext {
         self.cluster().directory()
     }
 
-    /// The connection is of somebody who has shown a credential, of an account or of none: it keeps its place at the port.
+    /// Has an authenticated client's connection keep its place at the port. `account` is `None` for operators.
     pub fn recognise(&self, account: Option<CustomerId>) {
         if let Some(client) = self.http.remote_addr().clone().into_std() {
             self.app.connections.recognised(client, account);
         }
     }
 
-    /// For calls to owners of shards.
+    /// The context for calls to owners of shards.
     pub fn context(&self) -> CallContext {
         CallContext { request_id: self.request_id.clone(), deadline: self.deadline(OWNER_PATIENCE) }
     }
 
-    /// The body, which must be a JSON object; a large one of an account waits for its permit.
+    /// Reads the body, which must be a JSON object. A large body of an account waits for a permit.
     ///
     /// # Errors
-    /// Those of [`body::json`], `bad_request` for unreadable JSON, `invalid_request` for JSON that is no object, and
-    /// `worker_at_capacity` when its permit does not come.
+    /// Those of [`body::json`], `bad_request` for invalid JSON, `invalid_request` for JSON that is no object, and
+    /// `worker_at_capacity` when no permit is free in time.
     pub async fn object(&mut self) -> Result<Body, CallError> {
         self.object_within(self.body_limit).await
     }
 
-    /// The body of a send, which is a smaller one.
+    /// Reads the body of a send, which has a smaller limit.
     ///
     /// # Errors
     /// As [`RequestContext::object`].
@@ -115,7 +115,7 @@ impl RequestContext {
         self.object_within(SEND_LIMIT_BYTES).await
     }
 
-    /// The body of a route that works without one.
+    /// Reads the body of a route for which it is optional.
     ///
     /// # Errors
     /// As [`RequestContext::object`].
@@ -127,10 +127,10 @@ impl RequestContext {
         }
     }
 
-    /// The bytes of a body that is no JSON.
+    /// Reads a body that is not JSON.
     ///
     /// # Errors
-    /// `payload_too_large`, and `storage_full` while there is little room on the disks.
+    /// `payload_too_large`, and `storage_full` while the disks have little room.
     pub async fn octets(&mut self, limit: u64) -> Result<Bytes, CallError> {
         self.can_take_body(limit)?;
         body::octets(&mut self.http, limit).await
@@ -149,8 +149,7 @@ impl RequestContext {
         Body::parse(bytes)
     }
 
-    /// What is large is not taken while there is little room on the disks, as it would be stored, nor while the node keeps much
-    /// of its account already.
+    /// Refuses large bodies while the disks, where they would be stored, or the account's share of memory lack room.
     fn can_take_body(&mut self, limit: u64) -> Result<(), CallError> {
         let announced = self.http.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let is_empty = self.http.body().is_end_stream();
@@ -170,7 +169,7 @@ impl RequestContext {
         Query::of(&self.http)
     }
 
-    /// What a parser takes from the query.
+    /// Parses the query.
     ///
     /// # Errors
     /// `invalid_request` with all issues.
@@ -180,35 +179,35 @@ impl RequestContext {
         query.finish(asked)
     }
 
-    /// A parameter of the path, as text.
+    /// A path parameter, as text.
     pub fn parameter(&self, name: &str) -> &str {
         self.http.params().get(name).map_or("", String::as_str)
     }
 
-    /// A parameter of the path that is an identifier; `None` when it is none, which is a missing resource.
+    /// A path parameter that is an identifier; `None` if it is not one, in which case the resource does not exist.
     pub fn id<T: FromStr>(&self, name: &str) -> Option<T> {
         self.parameter(name).parse().ok()
     }
 
-    /// What the directory has under an identifier in the path; `None` when that is none, too.
+    /// Looks up an identifier in the path in the directory; `None` also when it is no identifier.
     pub fn known<I: FromStr, T>(&self, name: &str, look: impl FnOnce(&DirectoryState, I) -> Option<T>) -> Option<T> {
         let id = self.id(name)?;
         self.directory().read(|state| look(state, id))
     }
 
-    /// Changes the directory; returns when no node acts on what was before.
+    /// Changes the directory. Returns once no node acts on the state before the change.
     ///
     /// # Errors
-    /// The code of the interface for the rejection, or 503 while no leader answers or the disks have no room.
+    /// The interface's code for the rejection; 503 while no leader answers, or while the disks have no room.
     pub async fn update(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, CallError> {
         self.has_room_for(&command)?;
         self.try_update(command, audit).await.map_err(failure::of_update)
     }
 
-    /// Whether the directory may grow by this.
+    /// Whether there is room for a command that makes the directory grow.
     ///
     /// # Errors
-    /// `storage_full` while a quorum of its voters has no room.
+    /// `storage_full` while a quorum of the directory's voters has no room.
     pub fn has_room_for(&self, command: &Command) -> Result<(), CallError> {
         if command.adds() && self.cluster().directory_lacks_room() {
             metrics::counter!("gateway_refused_for_room_total", "what" => "directory").increment(1);
@@ -217,7 +216,7 @@ impl RequestContext {
         Ok(())
     }
 
-    /// Writes an entry about what an owner has done already, so that a failure cannot undo anything: it is logged.
+    /// Writes an audit entry about what an owner has done already. A failure cannot undo that, and is only logged.
     pub async fn record(&self, entry: AuditEntry) {
         let (action, target) = (entry.action.clone(), entry.target.clone());
         if let Err(error) = self.update(Command::Audit, vec![entry]).await {
@@ -225,7 +224,7 @@ impl RequestContext {
         }
     }
 
-    /// As [`RequestContext::update`], for callers that have their own answer to a rejection.
+    /// Like [`RequestContext::update`], for callers that handle rejections themselves.
     ///
     /// # Errors
     /// [`UpdateError`].
@@ -253,22 +252,22 @@ impl RequestContext {
         }
     }
 
-    /// An entry for a login or its end, of which an account has as many as its members like.
+    /// An entry for a login or its end. Their number is not bounded, so beyond a number they are folded (`LoginLog`).
     pub fn login_entry(&self, customer: CustomerId, action: &str, actor: AuditActor, target: Target) -> AuditEntry {
         self.app.logins.told(self.audit_entry(customer, action, actor, target))
     }
 }
 
-/// A request of an account: authenticated, counted, inside its scope.
+/// An authenticated request of an account that was charged to a bucket and passed the checks of its route.
 pub struct AccountCall {
     pub ctx: RequestContext,
     pub caller: Caller,
-    /// Which bucket has paid for this request, and how it stands after it.
+    /// The bucket that has paid for this request, and its level afterwards.
     pub charged: Charged,
 }
 
-/// The bucket that a request of an account costs a token of: the customer's, which is the budget of its programs, or that of the
-/// member's session in the console. No channel's bucket pays then, either.
+/// The bucket that an account's request takes a token from: the customer's for the interface, or that of the member's
+/// session for the console. In the console no channel's bucket is charged.
 #[derive(Clone, Copy, Debug)]
 pub struct Charged {
     pub scope: LimitScope,
@@ -290,10 +289,10 @@ impl AccountCall {
         self.bound_channel().is_none_or(|bound| channel == Some(bound))
     }
 
-    /// A live channel of the account that the body or the query names.
+    /// Returns a live channel of the account, named in the path, the body or the query.
     ///
     /// # Errors
-    /// `channel_not_found`, or `channel_access_denied` when the key is bound to another one.
+    /// `channel_not_found`, or `channel_access_denied` when the key is bound to another channel.
     pub fn own_channel(&self, id: ChannelId) -> Result<Arc<ChannelRecord>, CallError> {
         let channel = self.directory().read(|state| state.channel(id).cloned());
         let own = channel.filter(|channel| channel.customer_id == self.customer_id());
@@ -304,7 +303,7 @@ impl AccountCall {
         }
     }
 
-    /// Whether something may be made that belongs to `channel`, or to the account when that is `None`.
+    /// Checks whether the caller may create something that belongs to `channel`, or to the account when that is `None`.
     ///
     /// # Errors
     /// As [`Self::own_channel`], and `channel_scoped_key` when a bound key names no channel.
@@ -316,14 +315,14 @@ impl AccountCall {
         }
     }
 
-    /// The account's list of what a route shows: all of it, or what belongs to the resource `within`. Another account's
-    /// list, another resource's and the same in another order are others, and their cursors are refused.
+    /// The id of a list: all of what a route shows of the account, or the part that belongs to the resource `within`.
+    /// Cursors are only valid for the same account, resource and order.
     pub fn list(&self, within: Option<Uuid>, ascending: bool) -> ListId {
         let within = within.unwrap_or_default();
         ListId::of(&[self.customer_id().as_bytes(), within.as_bytes(), &[u8::from(ascending)]])
     }
 
-    /// An entry of the audit log by this caller.
+    /// An audit entry by this caller.
     pub fn audited(&self, action: &str, target: Target) -> AuditEntry {
         self.audit_entry(self.customer_id(), action, self.caller.actor(), target)
     }
@@ -331,24 +330,24 @@ impl AccountCall {
 
 /// A request on one channel of the account.
 ///
-/// The channel's token is taken at the last moment before something happens: with the work at the owner
-/// ([`ChannelCall::ask`]), before an update ([`ChannelCall::update`]), or else by the pipeline when the handler is
-/// done. So a send costs one call to the owner, and a refusal still costs its token.
+/// The channel's token is taken as late as possible: with the work at the owner ([`ChannelCall::ask`]), before an
+/// update ([`ChannelCall::update`]), or else by the pipeline after the handler. So a send costs one call to the owner,
+/// and a refused request still costs its token.
 pub struct ChannelCall {
     pub account: AccountCall,
     pub channel: Arc<ChannelRecord>,
     pub token: ChannelToken,
 }
 
-/// The one token of a channel's bucket that a request on it costs.
+/// The token of a channel's bucket that a request on it costs.
 pub struct ChannelToken {
     channel: ChannelId,
     /// `None` for a call that costs the channel nothing.
     rule: Option<BucketRule>,
-    /// The bucket, once it was asked.
+    /// The level of the bucket, once the owner has told it.
     level: Option<BucketLevel>,
     refused: bool,
-    /// Set when the owner could not be reached: asking it once more would only make the caller wait twice.
+    /// Set when the owner could not be reached. Trying again would only make the caller wait twice.
     unreachable: bool,
 }
 
@@ -361,12 +360,12 @@ impl ChannelToken {
         self.level.as_ref()
     }
 
-    /// Whether the bucket was empty, so that the customer's token must go back.
+    /// Whether the bucket was empty, so that the customer's token must be returned.
     pub fn was_refused(&self) -> bool {
         self.refused
     }
 
-    /// Takes the token, when that has not been done yet.
+    /// Takes the token, unless that was done already.
     ///
     /// # Errors
     /// `rate_limited`, or 503 while the channel's shard has no leader.
@@ -380,12 +379,12 @@ impl ChannelToken {
         if taken { Ok(()) } else { Err(failure::empty_bucket(LimitScope::Channel, &level)) }
     }
 
-    /// What is to be taken together with work at the owner.
+    /// The token to take together with work at the owner.
     fn due(&self) -> Option<BucketRule> {
         self.rule.filter(|_| self.level.is_none())
     }
 
-    /// Notes what the owner said of the bucket.
+    /// Notes what the owner reported of the bucket.
     fn taken_with<T>(&mut self, level: Option<BucketLevel>, done: &Result<T, CallError>) {
         self.unreachable = self.level.is_none() && level.is_none() && done.is_err();
         if let Some(level) = level {
@@ -404,7 +403,7 @@ impl ChannelCall {
         self.token.settle(&self.account).await
     }
 
-    /// Asks the channel's owner, and takes the channel's token there.
+    /// Sends a request to the channel's owner, and takes the channel's token there.
     ///
     /// # Errors
     /// Those of the request, `rate_limited`, or 503 while the channel's shard has no leader.
@@ -413,8 +412,8 @@ impl ChannelCall {
         let (level, done) = self.cluster().channel(customer, channel, due, request, &self.context()).await;
         self.token.taken_with(level, &done);
         if done.as_ref().is_err_and(|error| error.code == ErrorCode::ChannelNotFound) {
-            // The owner's copy of the directory is ahead of this node's: what it has no more is not to be shown from here
-            // again. Without a leader the copy grows old by itself, and is not used then.
+            // The owner's copy of the directory is ahead of this node's, which must not show the deleted channel again.
+            // Without a leader of the directory this fails, but the copy then becomes too old to be used.
             let _ = self.directory().refresh(Instant::now() + CATCHING_UP).await;
         }
         done
@@ -430,7 +429,7 @@ impl ChannelCall {
     }
 }
 
-/// Tells the refusal of the channel's bucket from another limit that the owner keeps, such as that of pair codes.
+/// Tells the refusal of the channel's bucket from that of other limits of the owner, such as for pair codes.
 fn is_bucket_refusal(error: &CallError, level: &BucketLevel) -> bool {
     let limit = error.details.as_ref().and_then(|details| details["limit"].as_u64());
     error.code == ErrorCode::RateLimited && level.remaining == 0 && limit == Some(u64::from(level.limit))
@@ -449,13 +448,13 @@ impl OperatorCall {
         self.audit_entry(customer, action, actor, target)
     }
 
-    /// An entry by the operator about what is no customer's.
+    /// An audit entry by the operator that belongs to no customer.
     pub fn audited_of_cluster(&self, action: &str, target: Target) -> AuditEntry {
         AuditEntry { customer_id: None, ..self.audited(CustomerId(Uuid::nil()), action, target) }
     }
 }
 
-/// Declares that one kind of call contains another.
+/// Declares that one kind of call contains another, by `Deref`.
 macro_rules! contains {
     ($($outer:ident . $field:ident: $inner:ident;)*) => {$(
         impl Deref for $outer {

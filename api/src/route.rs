@@ -1,16 +1,16 @@
-//! What a route declares, and the table of all routes.
+//! What a route declares.
 //!
-//! A declaration reads as a line of the interface: method, path, and its handler. Its first word says who may call it,
-//! and with it what the handler gets:
+//! A declaration reads like a line of the interface: method, path and handler. Its constructor decides who may call the
+//! route, and what the handler gets:
 //!
-//! | first word | checks before the handler | the handler gets |
+//! | constructor | checks before the handler | the handler gets |
 //! |---|---|---|
 //! | `public` | per-IP bucket | [`RequestContext`] |
-//! | `account` | and key, customer bucket, scope, plan | [`AccountCall`] |
-//! | `channel` | and channel bucket, channel lookup, key binding | [`ChannelCall`] |
+//! | `account` | also key, customer bucket, scope, plan | [`AccountCall`] |
+//! | `channel` | also channel bucket, channel lookup, key binding | [`ChannelCall`] |
 //! | `operator` | operator token and its role | [`OperatorCall`] |
 //!
-//! After it, `.doc(...)` says for the document of the port (`GET /openapi.json`) what cannot be told from the rest:
+//! Then `.doc(...)` and later calls add what the port's OpenAPI document (`GET /openapi.json`) needs beyond that:
 //!
 //! ```text
 //! Route::channel(POST, "/v1/channels/{id}/labels", labels::create)
@@ -24,21 +24,21 @@
 //!     .page::<LabelView>(),
 //! ```
 //!
-//! - Common codes come by themselves: those of keys, scopes and buckets from the first word, `invalid_request`,
-//!   `bad_request` and `payload_too_large` with a body, `invalid_request` with a query, 402 with `plan_blocks`,
-//!   `channel_not_found` with `channel`, what is answered where the path names nothing (`openapi/parameters.rs`). Name the
-//!   rest; `Other` stands for the network's 422 and 502.
-//! - A body's parser takes `&Body` and reads [`Fields`](model::field::Fields); it is run without a body to note what it
-//!   asks for, so it must ask for every field whatever the others hold. More arguments go in a closure:
-//!   `.body(|body| CreateKey::parse(body, Timestamp(0)), example)`. A rule of your own begins with a rule of
-//!   [`rule`](model::field::rule), or `rule::string(value, || json!({ "pattern": ... }))?`, so that it tells its schema.
-//!   The example must pass the parser.
-//! - A query's parser takes a [`&Query`](crate::query::Query) in the same way; handlers
-//!   ([`asked`](RequestContext::asked)) and documents share it, so it stands in a function of its own.
-//! - Answers: `ok`, `created`, `accepted`, `no_content`; `list` and `page` for `{ "data": [...] }`; `content` for bytes.
-//!   Types derive `schemars::JsonSchema` and bear the interface's name, by themselves where no other type has it or else by
-//!   `#[schemars(rename = "Label")]`; a `&'static str` of few words gets `#[schemars(extend("enum" = ["a", "b"]))]`.
-//! - A new name in a path (`{label_id}`) goes into `openapi/parameters.rs`.
+//! - Common error codes are added automatically: those of keys, scopes and buckets by the constructor;
+//!   `invalid_request`, `bad_request` and `payload_too_large` with a body; `invalid_request` with a query; 402 with
+//!   `plan_blocks`; `channel_not_found` with `channel`; and the code for a path that names nothing
+//!   (`openapi/parameters.rs`). Name the rest; `Other` stands for the network's 422 and 502.
+//! - A body's parser takes `&Body` and reads [`Fields`](model::field::Fields). It is also run without a body to collect
+//!   the fields that it reads, so it must read every field whatever the others contain. Pass further arguments in a
+//!   closure: `.body(|body| CreateKey::parse(body, Timestamp(0)), example)`. A custom rule starts with a rule of
+//!   [`rule`](model::field::rule), or with `rule::string(value, || json!({ "pattern": ... }))?`, so that its schema is
+//!   known. The example must pass the parser.
+//! - A query's parser takes a [`&Query`](crate::query::Query) in the same way. It is a function of its own, because the
+//!   handler ([`asked`](RequestContext::asked)) and the document share it.
+//! - Responses: `ok`, `created`, `accepted`, `no_content`; `list` and `page` for `{ "data": [...] }`; `content` for
+//!   bytes. Types derive `schemars::JsonSchema` under the interface's name: their own if no other type has it, or else
+//!   by `#[schemars(rename = "Label")]`. A `&'static str` of few words gets `#[schemars(extend("enum" = ["a", "b"]))]`.
+//! - A new name of a path parameter (`{label_id}`) is declared in `openapi/parameters.rs`.
 
 use futures::future::BoxFuture;
 use model::address::Suffixes;
@@ -54,10 +54,10 @@ use crate::query::Query;
 use crate::reply::Outcome;
 use crate::request_context::{AccountCall, ChannelCall, OperatorCall, RequestContext};
 
-/// Where event streams are opened.
+/// The path where event streams are opened.
 pub const EVENTS_PATH: &str = "/v1/events";
 
-/// Where the kinds of events are listed.
+/// The path that lists the event types.
 pub const EVENT_TYPES_PATH: &str = "/v1/event-types";
 
 /// The methods of routes.
@@ -67,12 +67,12 @@ pub const PUT: Method = Method::PUT;
 pub const PATCH: Method = Method::PATCH;
 pub const DELETE: Method = Method::DELETE;
 
-/// An `async fn(&mut Call) -> Outcome`.
+/// A handler: an `async fn(&mut Call) -> Outcome`.
 pub trait Endpoint<C>: Send + Sync {
     fn call<'a>(&'a self, call: &'a mut C) -> BoxFuture<'a, Outcome>;
 }
 
-/// Names the future of such a function for one lifetime, which a bound on the function itself cannot.
+/// Names the future of a handler for one lifetime, which a bound on the function itself cannot.
 pub trait AsyncEndpoint<'a, C: 'a>: Send + Sync {
     type Answer: Future<Output = Outcome> + Send + 'a;
     fn start(&self, call: &'a mut C) -> Self::Answer;
@@ -98,14 +98,14 @@ where
     }
 }
 
-/// The routes of modules, one after the other.
+/// Chains the routes of modules.
 macro_rules! routes_of {
     ($($module:ident)*) => { [$($module::routes()),*].into_iter().flatten() };
 }
 
 pub(crate) use routes_of;
 
-/// Who may call, and what runs then.
+/// Who may call a route, and its handler.
 pub enum Action {
     Public(Box<dyn Endpoint<RequestContext>>),
     Account(Box<dyn Endpoint<AccountCall>>),
@@ -113,13 +113,13 @@ pub enum Action {
     Operator(Box<dyn Endpoint<OperatorCall>>),
 }
 
-/// What a key must grant.
+/// What a route requires of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
     Scope(Resource, Access),
-    /// No resource of the list: an unrestricted key, or a dashboard session.
+    /// No resource of the scopes: requires an unrestricted key, or a dashboard session.
     Account(Access),
-    /// A dashboard session and no key.
+    /// Requires a dashboard session; no key is enough.
     Session,
 }
 
@@ -127,24 +127,24 @@ pub enum Grant {
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     pub grant: Grant,
-    /// A key that is bound to a channel gets `channel_scoped_key`.
+    /// Keys that are bound to a channel are refused with `channel_scoped_key`.
     pub multi_channel: bool,
-    /// `trial_expired` and `payment_overdue` block it.
+    /// An expired trial (`trial_expired`) or an overdue payment (`payment_overdue`) blocks the route.
     pub plan_blocks: bool,
-    /// An operator is answered also while the directory has no leader: by what the node last heard of it, or does alone.
+    /// The route also works while the directory has no leader, from the node's last copy or on this node alone.
     pub old_directory: bool,
-    /// What an operator's role must open.
+    /// The access that the operator's role needs.
     pub operator_access: Access,
 }
 
 /// One route: a method on a path.
 pub struct Route {
     pub method: Method,
-    /// As the interface writes it, with `{name}` for parameters.
+    /// The path as the interface writes it, with `{name}` for parameters.
     pub path: &'static str,
     pub rules: Rules,
     pub action: Action,
-    /// What the document of the port shows of it; a test wants it of every route.
+    /// The route's documentation in the port's document. A test requires it of every route.
     pub doc: Option<Doc>,
 }
 
@@ -161,7 +161,7 @@ impl Route {
         Self::new(method, path, Action::Channel(Box::new(endpoint)))
     }
 
-    /// Reads go on without a majority of the directory's voters: who looks then wants to know why.
+    /// An operator's route. Reads work without a majority of the directory's voters, so that operators can see why.
     pub fn operator(method: Method, path: &'static str, endpoint: impl Endpoint<OperatorCall> + 'static) -> Self {
         let mut route = Self::new(method, path, Action::Operator(Box::new(endpoint)));
         route.rules.old_directory = route.method == Method::GET;
@@ -176,52 +176,52 @@ impl Route {
         Self { method, path, rules, action, doc: None }
     }
 
-    /// A key that is bound to a channel may not call it.
+    /// Refuses keys that are bound to a channel.
     pub fn multi_channel(mut self) -> Self {
         self.rules.multi_channel = true;
         self
     }
 
-    /// No key may call it, only a member with a dashboard session.
+    /// Refuses keys; only a member with a dashboard session may call the route.
     pub fn session(mut self) -> Self {
         self.rules.grant = Grant::Session;
         self
     }
 
-    /// An expired trial or an overdue payment blocks it.
+    /// Refuses accounts with an expired trial or an overdue payment.
     pub fn plan_blocks(mut self) -> Self {
         self.rules.plan_blocks = true;
         self
     }
 
-    /// Changes nothing, whatever its method says: an operator who may only look may call it.
+    /// Allows operators with read access, since the route changes nothing, whatever its method is.
     pub fn looks(mut self) -> Self {
         self.rules.operator_access = Access::Read;
         self
     }
 
-    /// Hands out what all customers have: not for operators who may only look.
+    /// Requires write access of operators, since the route hands out the data of all customers.
     pub fn hands_out(mut self) -> Self {
         self.rules.operator_access = Access::Write;
         self
     }
 
-    /// What it does is this node's alone, and needs no word of the directory.
+    /// Marks a route that acts on this node alone and does not need the directory.
     pub fn alone(mut self) -> Self {
         self.rules.old_directory = true;
         self
     }
 }
 
-/// What a route does, takes and answers, for `GET /openapi.json`.
+/// The parts of a route's documentation, for `GET /openapi.json`.
 impl Route {
-    /// Comes before the others. Every route has an `id` in snake case, unique over all routes, and a `summary`: what the call
-    /// does, in the imperative.
+    /// Starts the documentation; must come before the other calls. `id` is in snake case and unique over all routes;
+    /// `summary` says what the call does, in the imperative.
     pub fn doc(self, id: &'static str, summary: &'static str) -> Self {
         Self { doc: Some(Doc::new(id, summary)), ..self }
     }
 
-    /// What several routes say alike.
+    /// Applies documentation that several routes share.
     pub fn also(self, more: impl FnOnce(Self) -> Self) -> Self {
         more(self)
     }
@@ -231,17 +231,17 @@ impl Route {
         self
     }
 
-    /// What a caller should know beyond the summary.
+    /// What callers should know beyond the summary.
     pub fn about(self, about: &'static str) -> Self {
         self.say(|doc| doc.about = about)
     }
 
-    /// A JSON body; its schema is what `parser` reads.
+    /// A JSON body. Its schema is what `parser` reads.
     pub fn body<T>(self, parser: impl Fn(&Body) -> T + Send + Sync + 'static, example: Value) -> Self {
         self.json_body(true, Box::new(move |_| Body::outline(&parser)), vec![("example", example)])
     }
 
-    /// As [`body`](Self::body), for a parser whose rules follow from the configuration.
+    /// Like [`body`](Self::body), for a parser whose rules depend on the configuration.
     pub fn body_here<T>(
         self,
         parser: impl Fn(&Body, &Deployment<'_>) -> T + Send + Sync + 'static,
@@ -251,7 +251,7 @@ impl Route {
         self.json_body(true, Box::new(schema), vec![("example", example)])
     }
 
-    /// As [`body`](Self::body), for a parser that reads addresses.
+    /// Like [`body`](Self::body), for a parser that reads addresses.
     pub fn addressed_body<T>(
         self,
         parser: impl Fn(&Body, &Suffixes) -> T + Send + Sync + 'static,
@@ -260,12 +260,12 @@ impl Route {
         self.body_here(move |body, here| parser(body, here.suffixes), example)
     }
 
-    /// As [`body`](Self::body), for a route that works without one.
+    /// Like [`body`](Self::body), for an optional body.
     pub fn optional_body<T>(self, parser: impl Fn(&Body) -> T + Send + Sync + 'static, example: Value) -> Self {
         self.json_body(false, Box::new(move |_| Body::outline(&parser)), vec![("example", example)])
     }
 
-    /// A JSON body whose schema stands beside its parser; examples have names.
+    /// A JSON body whose schema is written beside its parser, with named examples.
     pub fn body_schema(self, schema: fn(&Deployment<'_>) -> Value, examples: Vec<(&'static str, Value)>) -> Self {
         self.json_body(true, Box::new(schema), examples)
     }
@@ -275,7 +275,7 @@ impl Route {
         self.say(|doc| doc.body = Some(BodyDoc { required, content: vec![content] }))
     }
 
-    /// A body that is not JSON, or one beside the JSON: types with their schemas.
+    /// A body that is not JSON, or an alternative to the JSON body: media types with their schemas.
     pub fn content_body(self, types: Vec<(&'static str, Value)>) -> Self {
         let contents = types.into_iter().map(|(media_type, schema)| BodyContent {
             media_type,
@@ -288,7 +288,7 @@ impl Route {
         })
     }
 
-    /// The parameters of the query: what `parser` reads.
+    /// The query parameters that `parser` reads.
     pub fn query<T>(self, parser: impl Fn(&Query<'static>) -> T + Send + Sync + 'static) -> Self {
         self.say(|doc| doc.query = Some(Box::new(move || Query::outline(&parser))))
     }
@@ -303,12 +303,12 @@ impl Route {
         self.answer(StatusCode::OK, Content::Json(json_of::<T>))
     }
 
-    /// 201 with what was made.
+    /// 201 with the created resource.
     pub fn created<T: JsonSchema>(self) -> Self {
         self.answer(StatusCode::CREATED, Content::Json(json_of::<T>))
     }
 
-    /// 202 with what was set going.
+    /// 202 with what was started.
     pub fn accepted<T: JsonSchema>(self) -> Self {
         self.answer(StatusCode::ACCEPTED, Content::Json(json_of::<T>))
     }
@@ -318,12 +318,12 @@ impl Route {
         self.empty(StatusCode::NO_CONTENT)
     }
 
-    /// A status and no body.
+    /// A status without a body.
     pub fn empty(self, status: StatusCode) -> Self {
         self.answer(status, Content::None)
     }
 
-    /// A status other than those above, with JSON.
+    /// JSON with another status than those above.
     pub fn json<T: JsonSchema>(self, status: StatusCode) -> Self {
         self.answer(status, Content::Json(json_of::<T>))
     }
@@ -343,17 +343,17 @@ impl Route {
         self.answer(StatusCode::OK, Content::List { row: json_of::<T>, cursor: Cursor::Sometimes })
     }
 
-    /// 200 with bytes or text of a type.
+    /// 200 with bytes or text of a media type.
     pub fn content(self, media_type: &'static str) -> Self {
         self.answer(StatusCode::OK, Content::Other(media_type))
     }
 
-    /// As [`content`](Self::content), with another status.
+    /// Like [`content`](Self::content), with another status.
     pub fn content_as(self, status: StatusCode, media_type: &'static str) -> Self {
         self.answer(status, Content::Other(media_type))
     }
 
-    /// The error envelope under a status that no code has.
+    /// The error envelope with a status that no error code has.
     pub fn refusal(self, status: StatusCode) -> Self {
         self.answer(status, Content::Error)
     }
@@ -362,18 +362,18 @@ impl Route {
         self.say(|doc| doc.answers.push(Answer { status, content }))
     }
 
-    /// A public route that reads the caller's token by itself.
+    /// Declares that a public route reads the caller's token itself.
     pub fn bearer(self) -> Self {
         self.say(|doc| doc.bearer = true)
     }
 
-    /// The network has a part in it.
+    /// Adds the error codes of routes that call the network.
     pub fn on_network(self) -> Self {
         self.errors(&[ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other])
     }
 
-    /// The codes of this route's own. Those of its kind (key, limits, body, channel, plan) come by themselves; `other`
-    /// stands for the network's refusals and silence.
+    /// Adds the route's own error codes. Those of its kind (key, limits, body, channel, plan) are added automatically.
+    /// `other` stands for refusals and timeouts of the network.
     pub fn errors(self, codes: &[ErrorCode]) -> Self {
         self.say(|doc| doc.errors.extend(codes))
     }
@@ -383,8 +383,8 @@ fn json_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// The scope resource of a path: the first segment after the channel id, `channels` when there is none, and the
-/// resources whose path has another name. `None` where no resource of the list fits.
+/// The scope resource of a path: the first segment after the channel id, `channels` if there is none, and for some
+/// paths a resource of another name. `None` if no resource of the scopes fits.
 pub fn resource_of(path: &str) -> Option<Resource> {
     let mut segments = path.trim_start_matches("/v1/").split('/');
     match segments.next()? {
@@ -394,7 +394,7 @@ pub fn resource_of(path: &str) -> Option<Resource> {
                 Some(Resource::Business)
             }
             Some("chats") if segments.nth(1) == Some("labels") => Some(Resource::Labels),
-            // Lifecycle calls and the like are the channel's own.
+            // Other calls, such as lifecycle calls, belong to the channel itself.
             Some(part) => Resource::parse(part).or(Some(Resource::Channels)),
         },
         "webhook-endpoints" | "webhook-deliveries" | "event-types" => Some(Resource::Webhooks),
@@ -403,7 +403,7 @@ pub fn resource_of(path: &str) -> Option<Resource> {
     }
 }
 
-/// All methods of one path: what the router finds.
+/// All methods of one path.
 pub struct PathRoutes {
     pub path: &'static str,
     pub routes: Vec<Route>,

@@ -1,4 +1,4 @@
-//! The routes of a port as a tree of paths, with the pipeline before each.
+//! Arranges the routes of a port as a tree of paths, with the pipeline before each.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use crate::app::App;
 use crate::pipeline::{Entry, Pipeline};
 use crate::route::{Action, PathRoutes, Route};
 
-/// Where the console finds the interface, for members' sessions alone.
+/// Path of the console's copy of the interface, which only members' sessions may call.
 const CONSOLE_API: &str = "console/api";
 
-/// The segments of a send's path. Siblings are tried one after the other, and these before the others.
+/// The path segments of a send, the most frequent request. Siblings are tried in order, and these first.
 const BUSY: [&str; 3] = ["v1", "channels", "messages"];
 
-/// A segment of the path tree. Literals come before parameters, so that `/test` is never taken for an id.
+/// A segment of the path tree. Literals are matched before parameters, so that `/test` is never taken for an id.
 #[derive(Default)]
 struct Node {
     paths: Option<PathRoutes>,
@@ -23,7 +23,7 @@ struct Node {
     parameters: BTreeMap<&'static str, Node>,
 }
 
-/// Builds the router of a port. What no route matches is answered too.
+/// Builds the router of a port, including the answer to paths that match no route.
 pub fn router(app: &Arc<App>, routes: Vec<Route>) -> Router {
     let has_console = routes.iter().any(|route| route.path == "/console");
     let home = if has_console { "console" } else { "docs" };
@@ -31,15 +31,15 @@ pub fn router(app: &Arc<App>, routes: Vec<Route>) -> Router {
     tree(app, routes, Entry::Interface).push(nowhere)
 }
 
-/// As [`router`], with the interface of accounts once more for the console, under [`CONSOLE_API`].
+/// Like [`router`], with a copy of the account routes for the console under [`CONSOLE_API`].
 pub fn router_with_console(app: &Arc<App>, routes: Vec<Route>, again: Vec<Route>) -> Router {
     let of_accounts = |route: &Route| matches!(route.action, Action::Account(_) | Action::Channel(_));
     let again = again.into_iter().filter(of_accounts).collect();
-    // Before the pages of the console, whose paths have parameters.
+    // Placed before the console's pages, whose paths have parameters that would match.
     Router::new().push(Router::with_path(CONSOLE_API).push(tree(app, again, Entry::Console))).push(router(app, routes))
 }
 
-/// A tree by segments, so that finding a route costs its depth and not the number of routes.
+/// Builds the tree by path segments, so that the cost of finding a route is its depth and not the number of routes.
 fn tree(app: &Arc<App>, routes: Vec<Route>, entry: Entry) -> Router {
     let mut root = Node::default();
     for route in routes {

@@ -1,4 +1,4 @@
-//! Opening the two ports, and closing them in order.
+//! Opens the two ports, and shuts them down in order.
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,17 +25,18 @@ use crate::openapi::document_of;
 use crate::pipeline::MOST_HTTP2_LIST;
 use crate::{operator, resources, router};
 
-/// How long requests in flight may take after the stop. The longest one, a send, takes ten seconds.
+/// How long requests in flight may take after the stop. The longest request, a send, takes ten seconds.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What is kept of a request before its head has come whole, in bytes.
+/// The most bytes that are buffered of a request's head over HTTP/1.1.
 const MOST_HEAD: usize = 128 * 1024;
 
-/// What HTTP/2 keeps of a stream whose client does not take it, in bytes, and a piece more. Answers that lie in memory are counted
-/// (`memory.rs`); bytes that are read as they are taken, as media is, have this bound times the readers of an account.
+/// The most bytes that HTTP/2 buffers of a stream whose client does not read, not counting the chunk that exceeds it.
+/// Responses in memory are counted (`memory.rs`). Responses that are read from disk as they are sent, such as media,
+/// take up to this bound for each of an account's readers.
 const MOST_UNSENT: usize = 64 * 1024;
 
-/// Connections that may wait to be accepted.
+/// The listen backlog: connections that may wait to be accepted.
 const BACKLOG: u32 = 4096;
 
 /// Why a port could not be opened.
@@ -51,15 +52,15 @@ pub enum ServeError {
     },
 }
 
-/// A port that serves.
+/// An open port that serves requests.
 pub struct Running {
-    /// The bound address: with the real port when 0 was asked for.
+    /// The bound address, with the assigned port when port 0 was requested.
     pub address: SocketAddr,
     task: JoinHandle<()>,
 }
 
 impl Running {
-    /// Returns when the port is closed and its last request answered, or given up.
+    /// Returns once the port is closed, and its last request was answered or aborted.
     pub async fn stopped(self) {
         if let Err(error) = self.task.await {
             tracing::error!(%error, "a port ended abnormally");
@@ -67,11 +68,10 @@ impl Running {
     }
 }
 
-/// Opens the public port and serves it until `stop`; then no connection is accepted any more, and requests in flight
-/// have 30 seconds.
+/// Opens the public port and serves it until `stop`. Then no connection is accepted, and open requests have 30 seconds.
 ///
 /// # Errors
-/// [`ServeError`] names the address that could not be had.
+/// [`ServeError`] names the address that could not be bound.
 pub async fn serve(config: ApiConfig, cluster: Arc<Cluster>, stop: CancellationToken) -> Result<Running, ServeError> {
     let entrance = Entrance {
         proxies: config.trusted_proxies.clone(),
@@ -103,7 +103,7 @@ pub async fn serve(config: ApiConfig, cluster: Arc<Cluster>, stop: CancellationT
 /// Opens the operator's port and serves it until `stop`.
 ///
 /// # Errors
-/// [`ServeError`] names the address that could not be had.
+/// [`ServeError`] names the address that could not be bound.
 pub async fn serve_operator(
     config: ApiConfig,
     cluster: Arc<Cluster>,
@@ -126,7 +126,7 @@ pub async fn serve_operator(
     Ok(run(address, listener, router, stop, fatal, background.finish()))
 }
 
-/// What the document tells of the configuration.
+/// The settings that the OpenAPI document shows.
 fn deployment<'a>(config: &'a ApiConfig, cluster: &Cluster) -> Deployment<'a> {
     let ApiConfig { suffixes, target_policy, .. } = config;
     Deployment { suffixes, target_policy, media_days: cluster.media().retention_days() }
@@ -140,7 +140,7 @@ fn bind(
     let listen = || -> io::Result<TcpListener> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
-        // Accepted connections inherit it: an answer must not wait for the acknowledgement of the one before.
+        // Inherited by accepted connections: no response must wait for the client to acknowledge the one before.
         socket.set_nodelay(true)?;
         socket.bind(address)?;
         socket.listen(BACKLOG)
@@ -155,13 +155,13 @@ fn bind(
     })
 }
 
-/// Answers of text from 1 KiB are compressed for those who say that they read it, the better way first. Frames of the event
-/// stream are not: each has to arrive by itself. Nor is media ([`Reply::has_ranges`](crate::reply::Reply)). No secret is at risk by it, since no browser adds a bearer token to a
-/// request that somebody else's page makes.
+/// Compresses textual responses from 1 KiB for clients that accept it, preferably with Brotli. Event stream frames are
+/// not compressed, since each must arrive by itself, and neither is media ([`Reply::has_ranges`](crate::reply::Reply)).
+/// Compression leaks no secrets, since no browser adds a bearer token to a request that another site's page makes.
 fn compression() -> Compression {
     const TEXTS: [&str; 5] = ["application/json", "text/html", "text/css", "text/javascript", "text/plain"];
     let texts = TEXTS.map(|text| text.parse().expect("the types are well formed"));
-    // Beyond these levels it takes much more of the processor than it saves of the network.
+    // Higher levels cost much more CPU time than they save bandwidth.
     let answers = Compression::new().disable_all().min_length(1024).content_types(&texts).force_priority(true);
     answers.enable_brotli(CompressionLevel::Precise(4)).enable_gzip(CompressionLevel::Precise(5))
 }
@@ -195,7 +195,7 @@ fn run(
         }
         afterwards.await;
     };
-    // A node whose port is gone looks well to the others, and nobody reaches it.
+    // A node without its port looks healthy to the other nodes but cannot be reached, so the end of this task is fatal.
     let task = tokio::spawn(async move {
         supervise::required("a port", &fatal, serving).await;
     });

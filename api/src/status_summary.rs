@@ -1,4 +1,4 @@
-//! How the gateway does as a whole, as one node sees it, and since when.
+//! The status of the whole gateway as one node sees it.
 
 use model::time::Timestamp;
 use schemars::JsonSchema;
@@ -33,7 +33,7 @@ pub struct Nodes {
 
 const COMPONENTS: [&str; 5] = ["api", "channels", "webhooks", "media", "events"];
 
-/// A component that is as it was keeps its `since`.
+/// Summarises the status. A component whose status has not changed keeps its `since`.
 pub fn summarise(
     readiness: &Readiness,
     ready: usize,

@@ -1,7 +1,7 @@
-//! Takes what customers write in tickets to the support: a helpdesk's URL or an e-mail address.
+//! Forwards the messages of customers' tickets to the support: a helpdesk's URL or an e-mail address.
 //!
-//! The messages wait in the directory, and its leader takes them: each at least once, and again when the leader changes
-//! in between. Receivers tell repeats by the message's id.
+//! The messages wait in the directory, and its leader forwards them at least once: again after a change of the leader
+//! in between. Receivers recognise repeats by the message's id.
 
 use std::time::Duration;
 
@@ -24,24 +24,24 @@ use crate::resources::tickets::TicketView;
 /// How often the leader looks for messages.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// The longest pause after failures; each doubles it.
+/// The longest pause after failures; each failure doubles the pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10 * 60);
 
-/// Messages of one look.
+/// The most messages that are forwarded per look.
 const AT_ONCE: usize = 50;
 
-/// After so long a message is given up. It stays in its ticket.
+/// A message is given up after this time. It stays in its ticket.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(3 * 86_400);
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// For one message, whole.
+/// Timeout for one message as a whole.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long it may take to note what was taken.
+/// Timeout for recording in the directory which messages were forwarded.
 const NOTE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a helpdesk gets.
+/// The JSON that a helpdesk receives.
 #[derive(Serialize)]
 struct Forwarded<'a> {
     ticket: TicketView,
@@ -56,17 +56,17 @@ struct CustomerName<'a> {
     name: &'a str,
 }
 
-/// How it went.
+/// The result of forwarding a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sent {
     Taken,
-    /// The message was refused; the next one may be taken.
+    /// The message was refused; the next one may be accepted.
     Refused,
-    /// Nothing can be brought there now.
+    /// The support cannot be reached now.
     Unreachable,
 }
 
-/// Takes messages to the support while this node leads the directory, until the stop.
+/// Forwards messages to the support while this node leads the directory, until `stop`.
 pub async fn run(app: &App, stop: CancellationToken) {
     if !app.config.support.hears() {
         return;
@@ -75,7 +75,7 @@ pub async fn run(app: &App, stop: CancellationToken) {
         .connect_timeout(CONNECT_TIMEOUT)
         .timeout(SEND_TIMEOUT)
         .redirect(redirect::Policy::none())
-        // The helpdesk is named in the configuration, and so is everything on the way to it.
+        // No proxies of the environment: the configuration names the helpdesk, and would name a proxy, too.
         .no_proxy()
         .build()
         .expect("a client with time-outs alone is always built");
@@ -86,7 +86,7 @@ pub async fn run(app: &App, stop: CancellationToken) {
     }
 }
 
-/// Brings what waits. Says whether nothing failed.
+/// Forwards the waiting messages. Returns whether nothing failed.
 async fn look(app: &App, client: &Client) -> bool {
     let directory = app.cluster.directory().clone();
     if !directory.leads() {
@@ -162,7 +162,7 @@ async fn post(client: &Client, url: &str, body: &Forwarded<'_>) -> Sent {
     }
 }
 
-/// The subject and the text of a message by e-mail.
+/// The subject and the text of the e-mail for a message.
 fn letter(forward: &Forward, customer: &str) -> (String, String) {
     let Forward { ticket, message } = forward;
     let about = |name: &str, value: Option<String>| value.map(|value| format!("{name}: {value}\n")).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The metrics of this crate, described for those who read them, and there from the start: a rate of what has not
-//! happened yet is 0 and not unknown. And how much the log says of requests that fail.
+//! Describes this crate's metrics, and registers them at 0 from the start, so that the rate of something that has not
+//! happened yet is 0 and not unknown. Also limits how many failed requests are logged.
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
 use model::error::ErrorCode;
@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 
 use crate::audit::Port;
 
-/// Lines that the log has for requests of a port that fail, at once and then a second. While a shard has no owner all of its
-/// requests do, as fast as they come; what is left out is counted as all are (`gateway_http_requests_total`).
+/// Rate limit of log lines about a port's failed requests. While a shard has no owner, all of its requests fail as fast
+/// as they come. Failures without a line are still counted (`gateway_http_requests_total`).
 const FAILURE_LINES: BucketRule = BucketRule { burst: 100, refill_per_second: 5 };
 
-/// The lines for requests that fail.
+/// Limits the log lines about failed requests.
 pub struct FailureLines(Mutex<TokenBucket>);
 
 impl Default for FailureLines {
@@ -23,7 +23,7 @@ impl Default for FailureLines {
 }
 
 impl FailureLines {
-    /// Whether there is one for a request that fails at `now`, a steady time.
+    /// Whether a request that fails at `now`, a steady time, gets a log line.
     pub fn has_one(&self, now: Timestamp) -> bool {
         self.0.lock().try_take(now)
     }

@@ -1,5 +1,6 @@
-//! What is left of a request's body when its answer is there. Most clients write all of a request before they read, and the
-//! next one after it: where the connection ended there, they would lose the answer, or the next request.
+//! Reads what is left of a request's body before the response is sent. Most HTTP/1.1 clients send a whole request
+//! before they read, and the next request after it. If the connection were closed there, they would lose the response
+//! or the next request.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -16,13 +17,13 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::body::DISCARDED_BYTES;
 
-/// How long after the head of a request its answer waits for a body that nobody wants.
+/// How long after the head of a request its response waits for the unwanted rest of the body.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long it waits for the next piece of one: some clients send nothing before they have an answer.
+/// How long it waits for the next chunk. Some clients send nothing before they have a response.
 const PIECE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where the body of a request comes back to.
+/// Receives the unread rest of a request's body from its handler.
 pub struct Unread {
     rest: oneshot::Receiver<Rest>,
     until: Instant,
@@ -35,8 +36,8 @@ struct Rest {
 }
 
 impl Unread {
-    /// Lends the body of a request to its handler. `None` where nothing can be left of it, where that is no harm, as over
-    /// HTTP/2, and for a client that waits to be asked for its body.
+    /// Wraps the body of a request, so that an unread rest comes back. `None` where no rest is possible or does no harm
+    /// (as over HTTP/2), and for clients that wait for `100 Continue` before they send the body.
     pub fn of(request: &mut Request) -> Option<Self> {
         let is_alone = request.version() <= Version::HTTP_11;
         if !is_alone || request.body().is_end_stream() || request.headers().contains_key(EXPECT) {
@@ -48,8 +49,8 @@ impl Unread {
         Some(Self { rest, until: Instant::now() + PATIENCE })
     }
 
-    /// Reads what the handler has left, and throws it away. False where that is too much or comes too slowly: the connection
-    /// cannot go on then.
+    /// Reads and discards what the handler has not read. Returns `false` when that is too much or arrives too slowly;
+    /// the connection must then be closed.
     pub async fn discard(mut self) -> bool {
         let Ok(Rest { mut body, mut arrived }) = self.rest.try_recv() else { return true };
         while arrived.saturating_add(Body::size_hint(&body).lower()) <= DISCARDED_BYTES {
@@ -64,7 +65,7 @@ impl Unread {
     }
 }
 
-/// A body that comes back when its handler has ended.
+/// A body whose unread rest is sent back when the handler drops it.
 struct Lent {
     body: ReqBody,
     arrived: u64,
@@ -101,7 +102,7 @@ impl Drop for Lent {
             return;
         }
         if let Some(back) = self.back.take() {
-            // Nobody waits for it where the request was given up.
+            // The receiver is gone if the request was cancelled.
             let _ = back.send(Rest { body: std::mem::take(&mut self.body), arrived: self.arrived });
         }
     }
@@ -122,7 +123,7 @@ mod tests {
         request
     }
 
-    /// A body of so many pieces of a MiB.
+    /// A body of this many chunks of 1 MiB.
     struct Pieces(usize);
 
     impl Body for Pieces {
@@ -137,7 +138,7 @@ mod tests {
         }
     }
 
-    /// Whether the connection goes on after a handler that reads some of the pieces.
+    /// Whether the connection can be kept after a handler has read `read` of the chunks.
     async fn goes_on(pieces: usize, read: usize) -> bool {
         let mut request = request(ReqBody::Boxed { inner: Box::pin(Pieces(pieces)), fuse_config: None });
         let unread = Unread::of(&mut request).unwrap();

@@ -1,8 +1,8 @@
-//! Entries of the audit log for logins and their ends.
+//! Bounds the entries of the audit log for logins and their ends.
 //!
-//! Members log in as often as every few seconds, and a login is not refused for what it leaves in the log, which is kept for
-//! 400 days: of an account beyond a bounded number an hour and node, all of one action share an entry. It bears the begin of its
-//! hour, and an id that is made of these, so that all nodes write the same one.
+//! Members may log in every few seconds, and a login is never refused for its entry in the log, which is kept for 400
+//! days. So beyond a bounded number per account, hour and node, all entries of one action share one. It has the time at
+//! which the hour begins, and an id derived from these, so that all nodes write the same entry.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,10 +14,10 @@ use uuid::Uuid;
 
 use super::HOUR_MILLIS;
 
-/// Entries of an hour and a node that tell apart the logins of an account and their ends.
+/// The most separate entries for logins and their ends, per account, hour and node.
 const MOST_TOLD_APART: usize = 1_024;
 
-/// How many entries of this hour each account has at this node.
+/// Counts the entries of this hour per account, on this node.
 #[derive(Default)]
 pub struct LoginLog(Mutex<Hour>);
 
@@ -28,12 +28,12 @@ struct Hour {
 }
 
 impl LoginLog {
-    /// What is written of a login or its end: the entry itself, or the one that it shares with others.
+    /// The entry to write for a login or its end: its own, or the one that it shares with others.
     pub fn told(&self, entry: AuditEntry) -> AuditEntry {
         let Some(customer) = entry.customer_id else { return entry };
         let begin = entry.created_at.begin_of(HOUR_MILLIS);
         let mut hour = self.0.lock();
-        // An entry of an hour that is over counts for the present one.
+        // A late entry of an earlier hour counts for the current one.
         if begin > hour.begin {
             *hour = Hour { begin, entries: HashMap::new() };
         }

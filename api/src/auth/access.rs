@@ -1,7 +1,7 @@
-//! The deployment's own access tokens: a JWT of 15 minutes that names a session.
+//! The deployment's own access tokens: JWTs that are valid for 15 minutes and name a session.
 //!
-//! The token proves who logged in; what that member may do at this moment stands in the directory. So a logout, another
-//! role or a removal acts at once, and not when the token expires.
+//! A token proves who logged in. What that member may do is read from the directory at each request, so a logout, a
+//! changed role or a removal takes effect at once, and not when the token expires.
 
 use std::time::Duration;
 
@@ -16,33 +16,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure;
 
-/// How long an access token is good.
+/// How long an access token is valid.
 pub const LIFE: Duration = Duration::from_secs(15 * 60);
 
 const _: () = assert!(LIFE.as_secs() < SESSION_OVERLAP.as_secs(), "tokens outlive the key that they were signed with");
 
-/// Tells the deployment's own tokens from those of another issuer.
+/// The issuer claim that tells the deployment's own tokens from those of another issuer.
 const ISSUER: &str = "gateway";
 
-/// The one algorithm of own tokens. Tokens of another issuer are never checked with this key, nor own ones with theirs.
+/// The only algorithm of own tokens. Own tokens and those of another issuer are never checked with each other's keys.
 pub const ALGORITHM: Algorithm = Algorithm::HS256;
 
-/// The key of the deployment's tokens.
+/// A key that signs and verifies the deployment's own tokens.
 pub struct AccessKey {
     encoding: EncodingKey,
     decoding: DecodingKey,
 }
 
-/// The keys of the deployment's tokens, while one takes the place of another.
+/// The keys of the deployment's own tokens: two while the key is rotated.
 pub struct AccessKeys {
-    /// The one that signs.
+    /// The key that signs.
     pub present: AccessKey,
-    /// The one that signed before, and until when it verifies.
+    /// The previous signing key, and until when it still verifies tokens.
     pub former: Option<(AccessKey, Timestamp)>,
 }
 
 impl AccessKeys {
-    /// Checks a token by whichever key has signed it.
+    /// Checks a token with the key that signed it.
     ///
     /// # Errors
     /// As [`AccessKey::check`].
@@ -55,7 +55,7 @@ impl AccessKeys {
     }
 }
 
-/// What a token says.
+/// The claims of an access token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claims {
     iss: String,
@@ -69,7 +69,7 @@ pub struct Claims {
     exp: i64,
 }
 
-/// Whether no key that was asked has signed a token.
+/// Whether a check failed because none of the tried keys has signed the token.
 pub fn is_of_nobody(checked: &Result<Claims, CallError>) -> bool {
     checked.as_ref().is_err_and(|error| error.code == ErrorCode::AuthInvalid)
 }
@@ -79,7 +79,7 @@ impl AccessKey {
         Self { encoding: EncodingKey::from_secret(secret), decoding: DecodingKey::from_secret(secret) }
     }
 
-    /// A token of a session.
+    /// Issues an access token for a session.
     ///
     /// # Errors
     /// `internal_error`; the log has the reason.
@@ -102,12 +102,12 @@ impl AccessKey {
     /// Checks signature, issuer and expiry.
     ///
     /// # Errors
-    /// `auth_invalid`, or `auth_expired` for a token that was good.
+    /// `auth_invalid`, or `auth_expired` for a token that was valid.
     pub fn check(&self, token: &str, now: Timestamp) -> Result<Claims, CallError> {
         let mut validation = Validation::new(ALGORITHM);
         validation.set_issuer(&[ISSUER]);
         validation.set_required_spec_claims(&["iss", "exp"]);
-        // Judged below, by the request's own time.
+        // Checked below, against the time of the request.
         validation.validate_exp = false;
         let decoded = decode::<Claims>(token, &self.decoding, &validation);
         let claims = decoded.map_err(|_| CallError::auth_invalid())?.claims;
@@ -130,7 +130,7 @@ pub mod tests {
 
     const NOW: Timestamp = Timestamp(1_767_225_600_000);
 
-    /// A member for tests of this crate.
+    /// A member, for tests of this crate.
     pub fn test_user(customer: CustomerId) -> UserRecord {
         UserRecord {
             id: UserId::new(),
@@ -171,7 +171,7 @@ pub mod tests {
         let keys = AccessKeys { present: AccessKey::new(&[3; 32]), former };
         assert!(keys.check(&issued(3, NOW), NOW).is_ok() && keys.check(&issued(2, NOW), NOW).is_ok());
         assert_eq!(keys.check(&issued(1, NOW), NOW), Err(CallError::auth_invalid()));
-        // Whoever has the key of before may write any time into a token.
+        // An attacker with the former key can write any expiry into a token, so the key itself must end at `until`.
         let forged = issued(2, Timestamp(until.0 - 60_000));
         assert!(keys.check(&forged, Timestamp(until.0 - 1)).is_ok());
         assert_eq!(keys.check(&forged, until), Err(CallError::auth_invalid()));

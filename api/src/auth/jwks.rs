@@ -1,7 +1,8 @@
-//! The public keys of another issuer: fetched, kept for ten minutes, and never fetched faster than that is worth.
+//! The public keys of another issuer: fetched, cached for ten minutes, and fetched again at a bounded rate.
 //!
-//! A key that is not in the set may be a new one, so the set is fetched again; but whoever invents key ids must not make
-//! this node ask the issuer for each of them. While the issuer cannot be reached, or takes its time, the keys at hand stay good.
+//! A key id that is not in the set may be a new key, so the set is fetched again. The rate is bounded, so that made-up
+//! key ids do not make this node send the issuer a request for each. While the issuer is unreachable or slow, cached
+//! keys stay valid.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,33 +17,33 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
-/// How long a fetched set is taken for the present one.
+/// How long a fetched set counts as current.
 const FRESH: Duration = Duration::from_secs(10 * 60);
 
-/// How soon after a fetch an unknown key id is worth another one.
+/// How long after a fetch an unknown key id does not cause another one.
 const UNKNOWN_PAUSE: Duration = Duration::from_secs(30);
 
-/// How soon after a fetch that failed the issuer is asked again.
+/// How long after a failed fetch the issuer is not asked again.
 const FAILURE_PAUSE: Duration = Duration::from_secs(2);
 
-/// How long whoever has a key that is at hand waits for the set to be fetched again: members must not be as slow as their issuer.
+/// How long a request whose key is cached waits for a new fetch. A slow issuer must not make logins slow.
 const OLD_KEY_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Keys that were fetched longer ago are not good before the issuer was asked again: they may have been withdrawn since.
+/// Keys that were fetched longer ago are not used until the issuer was asked again, because it may have withdrawn them.
 const OLDEST_AT_ONCE: Duration = Duration::from_secs(60 * 60);
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// For one document, whole.
+/// Timeout for fetching one document as a whole.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The largest document that is read. Real ones have a few KiB.
+/// The largest document that is read, in bytes. Real ones have a few KiB.
 const LARGEST: usize = 256 * 1024;
 
-/// Why the set could not be fetched; the log alone is told.
+/// Why the set could not be fetched; only logged.
 type FetchError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What is known of the set.
+/// The cached key set.
 #[derive(Default)]
 struct Known {
     keys: Option<Arc<JwkSet>>,
@@ -51,25 +52,25 @@ struct Known {
     failed: Option<Instant>,
 }
 
-/// The keys, and the way to them.
+/// The keys of one issuer, and how to fetch them.
 pub struct Keys {
     issuer: String,
-    /// Where the set is; without it, where the issuer's discovery document says.
+    /// URL of the key set; `None` to take it from the issuer's discovery document.
     url: Option<String>,
     client: Client,
     known: Mutex<Known>,
-    /// One fetch at a time; whoever waits for it looks again at what is known.
+    /// One fetch at a time. A request that waited for it looks at the cache again.
     fetching: Arc<Semaphore>,
 }
 
 impl Keys {
-    /// The keys of an issuer; its discovery document names the set's URL where there is none.
+    /// The keys of an issuer. Without a `url`, the issuer's discovery document names the key set.
     pub fn new(issuer: String, url: Option<String>) -> Arc<Self> {
         let client = Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(FETCH_TIMEOUT)
             .redirect(redirect::Policy::none())
-            // The issuer is named in the configuration, and so is everything on the way to it.
+            // No proxies of the environment: the configuration names the issuer, and would name a proxy, too.
             .no_proxy()
             .build()
             .expect("a client with time-outs alone is always built");
@@ -77,7 +78,7 @@ impl Keys {
         Arc::new(Self { issuer, url, client, known: Mutex::default(), fetching })
     }
 
-    /// The key with an id, or the only key of the algorithm when the token names none.
+    /// Returns the key with this id, or, when the token names none, the only key of the algorithm.
     ///
     /// # Errors
     /// `auth_invalid` when the issuer has no such key, `auth_backend_unavailable` when its keys cannot be fetched.
@@ -99,8 +100,8 @@ impl Keys {
         found.ok_or_else(|| if has_failed { CallError::auth_backend_unavailable() } else { CallError::auth_invalid() })
     }
 
-    /// A key that was fetched a while ago, or what has come of it since: whoever is the first to want it has the set fetched
-    /// again, and waits a moment.
+    /// Refreshes the set for a cached key that is no longer current, and returns what the set then says. The first
+    /// request starts the fetch and waits for it up to [`OLD_KEY_PATIENCE`]; requests during the fetch use the old key.
     async fn renewed(self: &Arc<Self>, id: Option<&str>, algorithm: Algorithm, old: Jwk) -> Result<Jwk, CallError> {
         let Ok(turn) = self.fetching.clone().try_acquire_owned() else { return Ok(old) };
         let keys = self.clone();
@@ -108,12 +109,12 @@ impl Keys {
             let _turn = turn;
             keys.renew().await;
         });
-        // The fetch goes on where this one goes without it.
+        // After the timeout, the fetch continues in its own task.
         let _ = tokio::time::timeout(OLD_KEY_PATIENCE, renewing).await;
         self.decide(id, algorithm).unwrap_or(Ok(old))
     }
 
-    /// Fetches the set.
+    /// Fetches the set and updates the cache.
     async fn renew(&self) {
         let fetched = self.fetch().await;
         let mut known = self.known.lock();
@@ -126,14 +127,14 @@ impl Keys {
         }
     }
 
-    /// Such a key, if it was not fetched too long ago.
+    /// Returns a cached key, unless the set was fetched longer than [`OLDEST_AT_ONCE`] ago.
     fn at_hand(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Jwk> {
         let known = self.known.lock();
         known.fetched.filter(|at| at.elapsed() < OLDEST_AT_ONCE)?;
         known.keys.as_ref().and_then(|keys| select(keys, id, algorithm))
     }
 
-    /// What can be said without a fetch.
+    /// Decides from the cache alone; `None` when a fetch is needed.
     fn decide(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Result<Jwk, CallError>> {
         let known = self.known.lock();
         let within = |at: Option<Instant>, life: Duration| at.is_some_and(|at| at.elapsed() < life);
@@ -175,21 +176,21 @@ impl Keys {
     }
 }
 
-/// The part of a discovery document that is needed.
+/// The needed fields of a discovery document.
 #[derive(Deserialize)]
 struct Discovery {
     issuer: String,
     jwks_uri: String,
 }
 
-/// A key that may check a signature of this algorithm: of its family, and not declared for something else.
+/// Returns a key that may verify this algorithm: of its family, and not declared for another algorithm or use.
 fn select(keys: &JwkSet, id: Option<&str>, algorithm: Algorithm) -> Option<Jwk> {
     let mut fitting = keys.keys.iter().filter(|key| {
         let named = id.is_none_or(|id| key.common.key_id.as_deref() == Some(id));
         named && fits(key, algorithm)
     });
     let found = fitting.next()?;
-    // Without an id there must be nothing to choose from.
+    // Without an id, exactly one key must match.
     (id.is_some() || fitting.next().is_none()).then(|| found.clone())
 }
 
@@ -254,7 +255,7 @@ mod tests {
     #[tokio::test]
     async fn an_issuer_that_takes_its_time_holds_nobody_up_whose_key_is_at_hand() {
         let _already_there = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
-        // An issuer that accepts connections and never answers.
+        // An issuer that accepts connections and never responds.
         let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/keys", silent.local_addr().unwrap());
         let keys = Keys::new("https://issuer.example".to_owned(), Some(url));

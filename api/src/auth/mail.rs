@@ -1,5 +1,5 @@
-//! Messages to members and to the support, over SMTP. Requests do not wait for a mail server: messages go through a bounded queue, and one
-//! that is lost, as when the process ends, can be asked for again.
+//! Sends e-mails to members and to the support, over SMTP. Requests do not wait for the mail server: e-mails go through
+//! a bounded in-memory queue. Lost ones, as when the process ends, can be requested again.
 
 use std::time::Duration;
 
@@ -15,24 +15,24 @@ use tokio_util::sync::CancellationToken;
 
 use super::AuthConfig;
 
-/// Messages that may wait. What does not fit is dropped and told to the log.
+/// The most e-mails that wait. Further ones are dropped, and the drop is logged.
 const QUEUE: usize = 256;
 
-/// Messages that are sent beside each other, each on a connection of its own.
+/// E-mails that are sent concurrently, each on its own connection.
 const AT_ONCE: usize = 16;
 
-/// How long a mail server may take for one message.
+/// Timeout for sending one e-mail.
 const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Pauses before a message is tried again; after the last it is given up.
+/// Delays before an e-mail is retried; after the last retry it is given up.
 const RETRIES: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(10)];
 
-/// `auth.mail.*`.
+/// The settings `auth.mail.*`.
 #[derive(Clone, Debug)]
 pub enum MailConfig {
-    /// No server: nothing can be sent.
+    /// No mail server: e-mails cannot be sent.
     None,
-    /// Messages are written to the node's log. For development alone: whoever reads the log has the tokens.
+    /// E-mails are written to the node's log. For development only: anybody who can read the log has the tokens.
     Log,
     Smtp(SmtpConfig),
 }
@@ -40,12 +40,12 @@ pub enum MailConfig {
 #[derive(Clone)]
 pub struct SmtpConfig {
     pub host: String,
-    /// That of `security`, when it is left out.
+    /// `None` for the default port of `security`.
     pub port: Option<u16>,
     pub security: SmtpSecurity,
-    /// Name and password.
+    /// User name and password.
     pub credentials: Option<(String, String)>,
-    /// `Name <address>` or an address.
+    /// `Name <address>`, or only an address.
     pub from: String,
 }
 
@@ -53,12 +53,12 @@ pub struct SmtpConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SmtpSecurity {
-    /// Begins in the clear and must change to TLS; port 587.
+    /// Begins in plain text and must upgrade to TLS (STARTTLS); port 587.
     #[default]
     StartTls,
     /// TLS from the first byte; port 465.
     Tls,
-    /// None at all: for a relay on the same machine; port 25.
+    /// No TLS, for a relay on the same machine; port 25.
     #[serde(rename = "none")]
     Plain,
 }
@@ -71,17 +71,19 @@ impl std::fmt::Debug for SmtpConfig {
 
 type Transport = AsyncSmtpTransport<Tokio1Executor>;
 
-/// The way to the mail server, and who writes.
+/// The SMTP transport, and the sender's address.
 type Server = (Transport, Mailbox);
 
 impl SmtpConfig {
+    /// Checks the settings without connecting to the server; an unreachable server shows with the first e-mail.
+    ///
     /// # Errors
-    /// Why the settings cannot be used at all. Whether the server is there shows with the first message.
+    /// Why the settings cannot be used.
     pub fn check(&self) -> Result<(), String> {
         self.server().map(drop)
     }
 
-    /// The way to the mail server, and who writes.
+    /// Builds the SMTP transport and the sender's address.
     fn server(&self) -> Result<Server, String> {
         let sender =
             self.from.parse::<Mailbox>().map_err(|_| format!("\"{}\" is no address of a sender", self.from))?;
@@ -102,7 +104,7 @@ impl SmtpConfig {
     }
 }
 
-/// A message to one address.
+/// An e-mail to one address.
 #[derive(Clone)]
 struct Mail {
     to: String,
@@ -110,7 +112,7 @@ struct Mail {
     text: String,
 }
 
-/// The queue, both of its ends.
+/// The mail queue, with both of its ends.
 pub struct Mailer {
     config: MailConfig,
     queue: mpsc::Sender<Mail>,
@@ -139,7 +141,7 @@ impl Mailer {
         self.enqueue(Mail { to: to.to_owned(), subject: "Confirm your e-mail address".to_owned(), text });
     }
 
-    /// Tells a member that somebody signed up with the member's address, who was told nothing of it.
+    /// Tells a member that somebody tried to sign up with the member's address, who was not told that it is taken.
     pub fn tell_of_sign_up(&self, base_url: &str, to: &str) {
         let text = format!(
             "This address was given for a new account at {base_url}.\n\nIt belongs to a member already, or to somebody who was \
@@ -148,18 +150,18 @@ impl Mailer {
         self.enqueue(Mail { to: to.to_owned(), subject: "You have an account already".to_owned(), text });
     }
 
-    /// Whether messages reach people's mail, and not only a log.
+    /// Whether e-mails are really sent, and not only logged.
     pub fn reaches_people(&self) -> bool {
         matches!(self.config, MailConfig::Smtp(_))
     }
 
-    /// Whether messages go anywhere at all.
+    /// Whether e-mails are sent or at least logged.
     pub fn goes_anywhere(&self) -> bool {
         !matches!(self.config, MailConfig::None)
     }
 
-    /// Invites the owner of an address to an account. Of what others wrote it holds the inviter's address alone, so that nobody
-    /// has it say something to strangers.
+    /// Invites the owner of an address to an account. The inviter's address is the only text in it that users wrote, so
+    /// that nobody can send strangers messages of their own.
     pub fn invite(&self, base_url: &str, to: &str, inviter: &str, how: &str) {
         let text = format!(
             "{inviter} invites you to an account at {base_url}.\n\n{how}\nIt is good for seven days. If you do not know who \
@@ -168,7 +170,7 @@ impl Mailer {
         self.enqueue(Mail { to: to.to_owned(), subject: "You are invited".to_owned(), text });
     }
 
-    /// Lets a member who has forgotten the password choose another one.
+    /// Lets a member who forgot the password choose a new one.
     pub fn reset_password(&self, base_url: &str, to: &str, how: &str) {
         let text = format!(
             "Somebody asked for another password of this address at {base_url}.\n\n{how}\nIt is good for an hour. If it was \
@@ -184,8 +186,8 @@ impl Mailer {
         }
     }
 
-    /// Sends what is queued until the stop, some messages beside each other: one that the server takes its time for, as when the
-    /// address's own servers keep silent, must not hold those of others up.
+    /// Sends queued e-mails until `stop`, several concurrently: an e-mail that the mail server is slow to take, as when
+    /// the recipient's own server does not respond, must not delay others.
     pub async fn run(&self, stop: CancellationToken) {
         let server = self.server();
         let server = server.as_ref();
@@ -197,17 +199,17 @@ impl Mailer {
         stop.run_until_cancelled(join_all((0..AT_ONCE).map(|_| worker()))).await;
     }
 
-    /// The next message that waits; whoever looks for one waits for it alone.
+    /// Receives the next e-mail. One worker at a time waits on the queue; the others wait for the lock.
     async fn next(&self) -> Option<Mail> {
         self.waiting.lock().await.recv().await
     }
 
-    /// Sends a message now. Says whether it was taken.
+    /// Sends an e-mail now, without the queue. Returns whether the mail server accepted it.
     pub async fn deliver(&self, to: &str, subject: String, text: String) -> bool {
         self.send(self.server().as_ref(), &Mail { to: to.to_owned(), subject, text }).await
     }
 
-    /// The way to the mail server, and who writes. None where there is none.
+    /// The transport and the sender; `None` without a usable mail server.
     fn server(&self) -> Option<Server> {
         let MailConfig::Smtp(config) = &self.config else { return None };
         config.server().inspect_err(|error| tracing::error!(%error, "e-mails cannot be sent")).ok()
@@ -238,7 +240,7 @@ impl Mailer {
     }
 }
 
-/// Tries a message until it is taken or given up. Says whether it was taken.
+/// Tries an e-mail until it is accepted or given up. Returns whether it was accepted.
 async fn send(transport: &Transport, sender: &Mailbox, mail: &Mail) -> bool {
     let message = mail.to.parse::<Mailbox>().map_err(|error| error.to_string()).and_then(|to| {
         let builder = Message::builder().from(sender.clone()).to(to).subject(&mail.subject);
@@ -276,7 +278,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes messages, but says nothing more once it hears of a silent recipient. Tells whom each one was for.
+    /// A mail server that reports the recipient of each message, and stops responding after a silent recipient.
     async fn serve(stream: TcpStream, taken: mpsc::UnboundedSender<String>) {
         let (reading, mut writing) = stream.into_split();
         let mut lines = BufReader::new(reading).lines();

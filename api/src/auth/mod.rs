@@ -1,4 +1,4 @@
-//! Members' way in: passwords, session tokens, tokens of another issuer, and mail; and that of operators.
+//! Authentication of members (passwords, session tokens, tokens of another issuer, and e-mails) and of operators.
 
 pub mod access;
 pub mod jwks;
@@ -33,35 +33,35 @@ use password_token::PasswordToken;
 use pending::Pending;
 use sealed_token::TokenKey;
 
-/// What session tokens are signed with, out of the deployment's key, until that is rotated.
+/// Purpose for deriving, from the deployment's key, the key that signs session tokens until it is first rotated.
 const ACCESS_PURPOSE: &str = "session access tokens";
 
-/// What sign-ups are sealed with until their address is confirmed, out of the same.
+/// Purpose for deriving the key that seals sign-ups until their address is confirmed.
 const PENDING_PURPOSE: &str = "sign-ups that wait for their address";
 
-/// What tokens that set a password are sealed with, out of the same.
+/// Purpose for deriving the key that seals tokens that set a password.
 const PASSWORD_PURPOSE: &str = "tokens that set a password";
 
-/// The longest token that confirms an address: one of a sign-up holds the name that was given and the address.
+/// The longest token that confirms an address, in characters. The token of a sign-up holds the name and the address.
 pub const LONGEST_EMAIL_TOKEN: usize = 2048;
 
-/// `auth.*` of the configuration.
+/// The settings `auth.*`.
 #[derive(Clone, Debug)]
 pub struct AuthConfig {
-    /// Whether strangers may sign up; the routes for it answer 404 otherwise.
+    /// Whether anybody may sign up; otherwise the sign-up routes answer 404.
     pub signup: bool,
-    /// Whether an account comes to be only once its address is confirmed.
+    /// Whether an account is created only once its address is confirmed.
     pub verify_first: bool,
-    /// A page that confirms an address, with `{token}` in it; without one the message holds the token alone.
+    /// URL of a page that confirms an address, with the placeholder `{token}`. `None`: the e-mail holds the bare token.
     pub verify_url: Option<String>,
-    /// A page on which a member chooses a password, with `{token}` in it; without one it is the console's.
+    /// URL of a page on which a member chooses a password, with the placeholder `{token}`. `None`: the console's page.
     pub password_url: Option<String>,
     pub mail: MailConfig,
-    /// The issuer whose tokens are taken for sessions.
+    /// The issuer whose tokens are accepted as sessions.
     pub oidc: Option<OidcConfig>,
 }
 
-/// What the routes and the pipeline need of it.
+/// What the routes and the pipeline need for authentication.
 pub struct Auth {
     pub config: AuthConfig,
     pub passwords: Passwords,
@@ -70,15 +70,15 @@ pub struct Auth {
     keys: RwLock<Option<Arc<Keys>>>,
 }
 
-/// Keys of the whole deployment.
+/// Opened keys of the whole deployment.
 pub struct Keys {
-    /// What the directory said of the first when they were opened.
+    /// The directory's record of the session key when these keys were opened, to notice a rotation.
     known: Option<SessionKey>,
-    /// What signs session tokens.
+    /// Sign session tokens.
     pub access: AccessKeys,
-    /// What seals sign-ups that wait for their address.
+    /// Seals sign-ups whose address is not confirmed yet.
     pub pending: TokenKey<Pending>,
-    /// What seals tokens that set a password.
+    /// Seals tokens that set a password.
     pub password: TokenKey<PasswordToken>,
 }
 
@@ -121,10 +121,10 @@ impl Auth {
         }
     }
 
-    /// The keys of the deployment: the same on every node, and opened when the directory says others.
+    /// Returns the deployment's keys, the same on every node; reopened when the directory's session key changes.
     ///
     /// # Errors
-    /// `auth_backend_unavailable` while the node knows of no cluster, or has another master key than it.
+    /// `auth_backend_unavailable` while the node belongs to no cluster, or when its master key is not the cluster's.
     pub fn keys(&self, cluster: &Cluster) -> Result<Arc<Keys>, CallError> {
         let record = cluster.directory().read(|state| state.cluster.clone());
         let record = record.ok_or_else(CallError::auth_backend_unavailable)?;

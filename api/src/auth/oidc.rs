@@ -1,4 +1,4 @@
-//! Tokens of another issuer, taken for dashboard sessions.
+//! Tokens of another issuer, which are accepted as dashboard sessions.
 
 use std::sync::Arc;
 
@@ -15,19 +15,19 @@ use uuid::Uuid;
 use super::jwks::Keys;
 use crate::caller::Session;
 
-/// How far the issuer's clock may be off, in seconds.
+/// Tolerated clock difference to the issuer, in seconds.
 const LEEWAY: u64 = 30;
 
-/// The algorithms that are taken. All have a key pair: a shared secret could be the public key of another algorithm.
+/// The accepted algorithms. All are asymmetric: with a shared-secret algorithm, a public key could serve as the secret.
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
 
-/// `[auth.oidc]`: an issuer whose tokens are dashboard sessions.
+/// The section `[auth.oidc]`: an issuer whose tokens are accepted as dashboard sessions.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct OidcConfig {
     pub issuer: String,
     pub audience: String,
-    /// Where the keys are; the issuer's discovery document names it when it is left out.
+    /// URL of the key set; by default the issuer's discovery document names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jwks_url: Option<String>,
     /// The claim that names the customer.
@@ -39,13 +39,13 @@ fn customer_claim() -> String {
     "customer_id".to_owned()
 }
 
-/// The configured issuer.
+/// The configured issuer, with its keys.
 pub struct Issuer {
     config: OidcConfig,
     keys: Arc<Keys>,
 }
 
-/// What a checked token says.
+/// The identity that a checked token names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub customer: CustomerId,
@@ -58,10 +58,10 @@ impl Issuer {
         Self { keys: Keys::new(config.issuer.clone(), config.jwks_url.clone()), config }
     }
 
-    /// Checks signature, issuer, audience and times of a token.
+    /// Checks a token's signature, issuer, audience and validity period.
     ///
     /// # Errors
-    /// `auth_invalid`, `auth_expired`, or `auth_backend_unavailable` when the issuer's keys cannot be had.
+    /// `auth_invalid`, `auth_expired`, or `auth_backend_unavailable` when the issuer's keys cannot be fetched.
     pub async fn check(&self, token: &str, header: &Header) -> Result<Identity, CallError> {
         if !ALGORITHMS.contains(&header.alg) {
             return Err(CallError::auth_invalid());
@@ -87,7 +87,7 @@ impl Issuer {
     }
 }
 
-/// The signature was checked before the expiry, so what the token says of its end can be told.
+/// The error for an expired token, with its expiry. The claim can be trusted: the signature was checked before.
 fn expired(token: &str) -> CallError {
     let claims = dangerous::insecure_decode::<Map<String, Value>>(token).map(|token| token.claims);
     CallError::auth_expired(claims.ok().and_then(|claims| end_of(&claims)).unwrap_or_default())
@@ -97,12 +97,12 @@ fn end_of(claims: &Map<String, Value>) -> Option<Timestamp> {
     claims.get("exp")?.as_f64().map(|seconds| Timestamp::from_unix_seconds(seconds as i64))
 }
 
-/// Reads whom the claims name, with which role and for which customer. A missing role or customer makes a token worthless; a missing confirmation of the
-/// address is none.
+/// Reads the member, role and customer that the claims name. A token without a role or a customer is invalid; a token
+/// without `email_verified` counts as unconfirmed.
 fn identity(claims: &Map<String, Value>, customer_claim: &str) -> Option<Identity> {
     let text = |name: &str| claims.get(name).and_then(Value::as_str);
     Some(Identity {
-        // Issuers write it in their own way, without hyphens perhaps.
+        // Parsed as a UUID, since issuers may write it in another form, such as without hyphens.
         customer: CustomerId(Uuid::parse_str(text(customer_claim)?).ok()?),
         email_verified: claims.get("email_verified").and_then(Value::as_bool).unwrap_or(false),
         session: Session {

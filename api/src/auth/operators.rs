@@ -1,4 +1,4 @@
-//! Who operates the cluster: tokens with names and roles, known by their hashes, and how often wrong ones may be tried.
+//! Authenticates operators by named tokens with roles, which are known by their hashes, and throttles wrong tokens.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,35 +15,35 @@ use tokio::sync::Semaphore;
 
 use crate::ip_bucket::IpBuckets;
 
-/// Wrong tokens from one address, on one node.
+/// Rate limit of wrong tokens per client address, on each node.
 const WRONG: BucketRule = BucketRule { burst: 20, refill_per_second: 5 };
 
-/// Requests from addresses that have used up their tries which may wait for the next one.
+/// The most requests that may wait because their address has used up its tries.
 const WAITING: usize = 32;
 
-/// How long such a request waits, and between two looks.
+/// How long such a request waits at most, and how often it looks for a free try.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// A token that opens the operators' port.
+/// A token for the operators' port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorToken {
-    /// SHA-256 of it.
+    /// SHA-256 of the token.
     pub hash: [u8; 32],
     pub operator: Operator,
 }
 
-/// Who has a token, and what it opens.
+/// The owner of a token, and what the token allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operator {
     /// `None` for the token that all nodes and operators share.
     pub name: Option<String>,
-    /// Who may write may read.
+    /// Write access includes read access.
     pub access: Access,
 }
 
 impl OperatorToken {
-    /// The token that all share: it opens everything.
+    /// The shared token, which has write access.
     pub fn shared(text: &str) -> Self {
         Self { hash: hash(text), operator: Operator { name: None, access: Access::Write } }
     }
@@ -57,7 +57,7 @@ fn hash(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// The tokens of a deployment; those of a file may be exchanged while the port is open.
+/// The tokens of a deployment. Those from a file may be replaced while the port is open.
 #[derive(Clone, Default)]
 pub struct OperatorTokens(Arc<RwLock<Vec<OperatorToken>>>);
 
@@ -66,17 +66,17 @@ impl OperatorTokens {
         Self(Arc::new(RwLock::new(tokens)))
     }
 
-    /// From now on these are the tokens: one that is not among them opens nothing any more.
+    /// Replaces the tokens; removed ones stop working at once.
     pub fn replace(&self, tokens: Vec<OperatorToken>) {
         *self.0.write() = tokens;
     }
 
-    /// Those that open the port now.
+    /// The current tokens.
     pub fn known(&self) -> Vec<OperatorToken> {
         self.0.read().clone()
     }
 
-    /// Whose token it is. All are compared, whichever fits.
+    /// Finds the operator of a token. Compares all tokens, even after a match, to take constant time.
     fn find(&self, text: &str) -> Option<Operator> {
         let shown = hash(text);
         let tokens = self.0.read();
@@ -86,13 +86,13 @@ impl OperatorTokens {
                 found = Some(token.operator.clone());
             }
         }
-        // An empty token in a configuration opens nothing.
+        // An empty token in the configuration must not authenticate anybody.
         found.filter(|_| !text.is_empty())
     }
 }
 
-/// Authenticates operators by their tokens. Wrong ones are counted by address: beyond a number, requests from there wait
-/// for each other, so that tokens cannot be tried faster, and whoever has a right one gets in all the same.
+/// Authenticates operators by their tokens. Wrong tokens are counted by client address. Once an address has used up its
+/// tries, its requests are throttled: wrong tokens cannot be tried faster, and the right token still gets in.
 pub struct OperatorAuthenticator {
     tokens: OperatorTokens,
     wrong: IpBuckets,
@@ -107,7 +107,7 @@ impl OperatorAuthenticator {
     /// # Errors
     /// `auth_invalid` for a wrong token; `rate_limited` after too many from the address.
     pub async fn authenticate(&self, from: IpAddr, text: &str) -> Result<Operator, CallError> {
-        // A try is taken before the token is looked at, so that many at once are not more than allowed.
+        // The try is taken before the token is checked, so that concurrent requests cannot exceed the limit.
         let Err(level) = self.wrong.take(from, Timestamp::steady()) else {
             return self.look(from, text).ok_or_else(CallError::auth_invalid);
         };
@@ -159,7 +159,7 @@ mod tests {
         judged.err().map(|error| error.code)
     }
 
-    /// Tries wrong tokens until the address has used up its tries. Says how many were looked at before.
+    /// Tries wrong tokens until the address has used up its tries. Returns how many were checked before.
     async fn use_up(authenticator: &OperatorAuthenticator, from: IpAddr) -> u32 {
         for tried in 0..1_000 {
             match code(authenticator.authenticate(from, "wrong").await) {
@@ -192,7 +192,7 @@ mod tests {
         let authenticator = OperatorAuthenticator::new(tokens());
         let here = IpAddr::from([198, 51, 100, 1]);
         let _all = authenticator.waiting.try_acquire_many(u32::try_from(WAITING).unwrap()).unwrap();
-        // A try may have come back on a slow machine; a right token would wait for one otherwise, and get in.
+        // Repeated, since on a slow machine a try may have been refilled, and the right token then gets in.
         for _ in 0..1_000 {
             use_up(&authenticator, here).await;
             if code(authenticator.authenticate(here, "the shared token").await) == Some(ErrorCode::RateLimited) {

@@ -1,7 +1,7 @@
-//! Passwords: argon2id, off the threads that answer requests, a few at a time.
+//! Hashes and verifies passwords with argon2id, a few at a time, on threads that answer no requests.
 //!
-//! A hash takes some 20 MiB and tens of milliseconds by design, so a crowd of logins must queue for it instead of taking
-//! memory and processors from everything else; and no address may have the whole queue.
+//! A hash takes some 20 MiB and tens of milliseconds by design. So logins queue for it, instead of taking memory and
+//! CPU from everything else, and no address may fill the queue.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,22 +21,22 @@ use tokio::sync::Semaphore;
 use crate::failure;
 use crate::ip_bucket::network_of;
 
-/// Hashes at a time.
+/// Hashes that are computed concurrently.
 const PARALLEL: usize = 2;
 
-/// Logins that may wait for their turn; more are told to come back.
+/// The most logins that may wait; further ones are told to retry later.
 const QUEUE: usize = 64;
 
-/// How many of the waiting logins may come from one address.
+/// The most waiting logins of one client address.
 const QUEUE_FROM_ADDRESS: usize = 32;
 
-/// How long a login waits for its turn.
+/// How long a login waits at most.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub struct Passwords {
     running: Arc<Semaphore>,
     waiting: Shares<IpAddr>,
-    /// Of a password that nobody has: what an unknown address is checked against, so that it takes as long as a known.
+    /// A hash of no password. Unknown e-mail addresses are checked against it, to take as long as known ones.
     nobody: PasswordHash,
 }
 
@@ -49,7 +49,7 @@ impl Passwords {
         }
     }
 
-    /// Hashes a new password for a client address.
+    /// Hashes a new password that was sent from a client address.
     ///
     /// # Errors
     /// `worker_at_capacity` when too many others wait.
@@ -58,8 +58,8 @@ impl Passwords {
         hashed.map_err(|error| failure::internal("hashing failed", &error))
     }
 
-    /// Whether a password is that of the hash; without one, as while a member has chosen none, it is of nobody, and takes as
-    /// long to find out.
+    /// Returns whether a password matches the hash. Without a hash, as when a member has chosen no password yet, the
+    /// answer is `false` after the same time.
     ///
     /// # Errors
     /// As [`Passwords::hash`].
@@ -70,7 +70,7 @@ impl Passwords {
         Ok(same && known.is_some())
     }
 
-    /// Works with a password of a client address: off the threads that answer requests, in its turn.
+    /// Runs work on a password that was sent from a client address: queued, and on a thread that answers no requests.
     ///
     /// # Errors
     /// As [`Passwords::hash`].
@@ -83,7 +83,7 @@ impl Passwords {
         let turn = tokio::time::timeout(PATIENCE, self.running.clone().acquire_owned()).await;
         let Ok(Ok(turn)) = turn else { return Err(CallError::worker_at_capacity()) };
         let working = supervise::on_thread(move || {
-            // Held by the work itself: a caller that goes away does not make room for another hash.
+            // Held by the work itself, so that a cancelled caller does not make room for another hash.
             let _turn = turn;
             work()
         });
@@ -91,7 +91,7 @@ impl Passwords {
     }
 }
 
-/// What a hash looks like, of no password that is known. To work one out would cost each start of a node what a login does.
+/// A random hash that belongs to no known password. Computing one would cost each start of a node as much as a login.
 fn nobody() -> PasswordHash {
     let (salt, hash): ([u8; 16], [u8; Params::DEFAULT_OUTPUT_LEN]) = (rand::random(), rand::random());
     let (salt, hash) = (STANDARD_NO_PAD.encode(salt), STANDARD_NO_PAD.encode(hash));
@@ -103,7 +103,7 @@ fn hash(password: &[u8]) -> Result<PasswordHash, argon2::password_hash::Error> {
     Argon2::default().hash_password(password).map(|hash| PasswordHash(hash.to_string()))
 }
 
-/// With the parameters of the hash, so that older ones stay good when the default changes.
+/// Verifies with the parameters of the hash, so that older hashes stay valid when the default changes.
 fn verify(password: &[u8], expected: &PasswordHash) -> bool {
     Phc::new(&expected.0).is_ok_and(|hash| Argon2::default().verify_password(password, &hash).is_ok())
 }
@@ -121,7 +121,7 @@ mod tests {
         let known = passwords.hash(HERE, "correct horse battery".into()).await.unwrap();
         assert!(known.0.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{}", known.0);
         assert_ne!(passwords.hash(HERE, "correct horse battery".into()).await.unwrap(), known, "salted");
-        // Nobody's is read as any other is, and asks for the same work.
+        // The hash of nobody must parse like a real one, and cost the same work.
         let (ours, theirs) = (Phc::new(&passwords.nobody.0).unwrap(), Phc::new(&known.0).unwrap());
         assert_eq!((ours.algorithm, ours.version, &ours.params), (theirs.algorithm, theirs.version, &theirs.params));
         assert_eq!(passwords.nobody.0.len(), known.0.len());

@@ -1,7 +1,7 @@
-//! Tokens by which a member chooses a password: those of invitations, and of members who have forgotten theirs.
+//! Tokens with which a member sets a password: those of invitations, and of members who forgot theirs.
 //!
-//! Nothing is stored of them. A token holds, sealed, whose it is and which password it takes the place of, so it is good until
-//! that changes: once, and not after a newer invitation, another password, or the member's removal.
+//! They are not stored. A token holds, sealed, its member and a fingerprint of the password that it replaces. So it is
+//! valid until the password changes: once, and not after a newer invitation, another password, or the member's removal.
 
 use std::time::Duration;
 
@@ -13,20 +13,20 @@ use sha2::{Digest, Sha256};
 
 use super::sealed_token::Sealed;
 
-/// The longest text that is looked at as a token.
+/// The longest text that is parsed as a token, in characters.
 pub const LONGEST: usize = 512;
 
-/// How long an invitation is good.
+/// How long an invitation is valid.
 pub const INVITATION_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// How long a token for a forgotten password is good.
+/// How long a token for a forgotten password is valid.
 pub const RESET_LIFE: Duration = Duration::from_secs(3600);
 
-/// What a token says.
+/// The sealed content of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PasswordToken {
     pub user: UserId,
-    /// SHA-256 of the hash of the password that it takes the place of.
+    /// SHA-256 of the hash of the password that the token replaces.
     former: [u8; 32],
     pub expires_at: Timestamp,
 }
@@ -36,7 +36,7 @@ impl PasswordToken {
         Self { user: user.id, former: fingerprint(&user.password), expires_at }
     }
 
-    /// Whether the member's password is still the one that it was made for.
+    /// Whether the member's password is still the one that the token was made to replace.
     pub fn fits(&self, user: &UserRecord) -> bool {
         self.user == user.id && self.former == fingerprint(&user.password)
     }

@@ -1,5 +1,5 @@
-//! Sign-ups whose address is not confirmed yet. Nothing is stored of them: the token in the message holds all of it, sealed,
-//! so strangers fill no table with addresses of others, and whoever only reads the message learns no password's hash.
+//! Sign-ups whose address is not confirmed yet. They are not stored: the token in the e-mail holds all of it, sealed.
+//! So strangers cannot fill a table with other people's addresses, and reading the e-mail reveals no password hash.
 
 use model::session_token::EMAIL_MARK;
 use model::time::Timestamp;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::sealed_token::Sealed;
 
-/// What somebody signed up with.
+/// What a person entered to sign up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pending {
     pub email: String,

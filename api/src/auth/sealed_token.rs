@@ -1,4 +1,4 @@
-//! Tokens that hold what they say, sealed: nothing is stored of them, and whoever only reads one learns nothing.
+//! Sealed tokens: they hold their content encrypted, are not stored anywhere, and reveal nothing to a reader.
 
 use std::marker::PhantomData;
 
@@ -8,15 +8,15 @@ use model::seal::{DataKey, Nonce};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// What a token says.
+/// The content of a sealed token.
 pub trait Sealed: Serialize + DeserializeOwned {
-    /// How the tokens begin.
+    /// The prefix of the tokens.
     const MARK: &str;
-    /// What is sealed, so that nothing else that a key has sealed opens as a token.
+    /// Associated data of the seal, so that nothing else sealed with the same key opens as a token.
     const PURPOSE: &[u8];
 }
 
-/// Seals tokens of one kind. The same on every node.
+/// Seals and opens tokens of one kind. The key is the same on every node.
 pub struct TokenKey<T>(DataKey, PhantomData<fn() -> T>);
 
 impl<T: Sealed> TokenKey<T> {
@@ -29,7 +29,7 @@ impl<T: Sealed> TokenKey<T> {
         format!("{}{}", T::MARK, URL_SAFE_NO_PAD.encode(self.0.seal(&text, T::PURPOSE, nonce)))
     }
 
-    /// What a token says, whether it has expired or not; `None` when it was not made with this key.
+    /// Opens a token, expired or not; `None` when it was not made with this key.
     pub fn open(&self, text: &str) -> Option<T> {
         let sealed = URL_SAFE_NO_PAD.decode(text.trim().strip_prefix(T::MARK)?).ok()?;
         serde_json::from_slice(&self.0.open(&sealed, T::PURPOSE).ok()?).ok()

@@ -1,4 +1,4 @@
-//! Members, and their sessions and tokens, as logins, refreshes and sign-ups give them out.
+//! Builds members, and their sessions and tokens, for logins, refreshes and sign-ups.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use serde::Serialize;
 
 use super::access;
 
-/// A session ends when it was not refreshed for so long.
+/// A session ends when it was not refreshed for this long.
 const IDLE_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// A session ends after so long in any case.
+/// A session ends after this time, however often it is refreshed.
 const LONGEST_LIFE: Duration = Duration::from_secs(180 * 24 * 3600);
 
-/// How long a token that confirms an address is good.
+/// How long a token that confirms an address is valid.
 pub const VERIFICATION_LIFE: Duration = Duration::from_secs(24 * 3600);
 
 /// The answer to a login and to a refresh.
@@ -50,7 +50,7 @@ impl TokensView {
     }
 }
 
-/// A new member, whose address is not confirmed.
+/// A new member, whose address is not confirmed yet.
 pub fn new_member(
     customer_id: CustomerId,
     email: String,
@@ -63,7 +63,7 @@ pub fn new_member(
     UserRecord { id, customer_id, email, password, role, email_verified, verification, created_at, last_login_at }
 }
 
-/// A new session of a member, and its first token.
+/// A new session of a member, and its first refresh token.
 pub fn open(user: &UserRecord, now: Timestamp) -> (SessionRecord, RefreshToken) {
     let id = SessionId::new();
     let token = RefreshToken::first(id, rand::random(), rand::random());
@@ -81,12 +81,12 @@ pub fn open(user: &UserRecord, now: Timestamp) -> (SessionRecord, RefreshToken) 
     (session, token)
 }
 
-/// When a session that is refreshed now ends.
+/// The expiry of a session that is refreshed now.
 pub fn refreshed_until(session: &SessionRecord, now: Timestamp) -> Timestamp {
     now.plus(IDLE_LIFE).min(session.created_at.plus(LONGEST_LIFE))
 }
 
-/// A token that confirms a member's address, and what the directory keeps of it.
+/// A new token that confirms a member's address, and the record that the directory keeps of it.
 pub fn expect_verification(user: &UserRecord, now: Timestamp) -> (Verification, EmailToken) {
     let token = EmailToken::new(user.id, rand::random());
     (Verification { hash: token.hash(), expires_at: now.plus(VERIFICATION_LIFE) }, token)

@@ -1,6 +1,6 @@
-//! The files of the console, with what a browser is told about them.
+//! Serves the files of the console, with security and cache headers.
 //!
-//! `make console` builds them into `console/dist`, each beside its compressed forms; the binary holds them all.
+//! `make console` builds them into `console/dist`, each with its compressed forms; the binary embeds them all.
 
 use bytes::Bytes;
 use model::error::CallError;
@@ -17,11 +17,11 @@ use crate::request_context::RequestContext;
 #[folder = "../console/dist"]
 struct Dist;
 
-/// Names of files hold the hash of their content, so that a browser may keep them; a page names them and is asked for.
+/// Names of files contain a hash of the content, so they never change. Pages have fixed names and are revalidated.
 const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 const ASK_AGAIN: HeaderValue = HeaderValue::from_static("no-cache");
 
-/// The compressed forms, the smaller one first: what a browser calls it, and how the file's name ends.
+/// The encodings and the endings of the compressed files, smallest first.
 const ENCODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
 
 pub async fn members(ctx: &mut RequestContext) -> Outcome {
@@ -45,18 +45,18 @@ pub async fn asset(ctx: &mut RequestContext) -> Outcome {
     file(ctx, name, content_type, age, &[]).ok_or_else(CallError::route_not_found)
 }
 
-/// The licences of what is in the pages, under a name that is easy to find.
+/// The licences of the pages' components, under a stable name.
 pub async fn licences(ctx: &mut RequestContext) -> Outcome {
     known(ctx, "licences.txt", super::TEXT, &[])
 }
 
-/// A file that keeps its name: there is one in every build.
+/// A file with a stable name, which every build has.
 fn known(ctx: &RequestContext, name: &str, content_type: &'static str, ancestors: &[String]) -> Outcome {
     file(ctx, name, content_type, ASK_AGAIN, ancestors)
         .ok_or_else(|| failure::internal("a file of the console is missing", &name))
 }
 
-/// A file in the smallest form that the browser takes, guarded; pages of these origins may hold it in a frame.
+/// A file in the smallest form that the browser accepts, with security headers. Pages of `ancestors` may frame it.
 fn file(
     ctx: &RequestContext,
     name: &str,
@@ -74,8 +74,8 @@ fn file(
     Some(guarded(reply, &ctx.app.config.base_url, ancestors))
 }
 
-/// With the policies that a browser is to keep: the console runs its own scripts alone, from files, and speaks to this
-/// port alone; it lies in no frame but those that were named, and text never becomes markup.
+/// Adds the content security policy: the console runs only its own scripts, from files, and calls only this port; only
+/// `ancestors` may frame it; and text never becomes markup.
 fn guarded(reply: Reply, base_url: &str, ancestors: &[String]) -> Reply {
     let media = origin_of(base_url);
     let frames = if ancestors.is_empty() { "'none'".to_owned() } else { ancestors.join(" ") };
@@ -89,7 +89,7 @@ fn guarded(reply: Reply, base_url: &str, ancestors: &[String]) -> Reply {
     reply.guarded(base_url).with(CONTENT_SECURITY_POLICY, policy)
 }
 
-/// Where signed links to media lead: scheme, host and port of a URL.
+/// The origin of signed media links: scheme, host and port of a URL.
 fn origin_of(url: &str) -> &str {
     let host = url.find("://").map_or(0, |at| at + 3);
     url[host..].find('/').map_or(url, |end| &url[..host + end])

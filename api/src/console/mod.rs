@@ -1,8 +1,8 @@
 //! The console: pages for members on the public port and for operators on theirs, embedded in the binary.
 //!
-//! The pages hold no rules: they call the interface. `files` serves what `console/` builds, `session` keeps a member's
-//! refresh token where no script reads it, `phones` lets a phone of a simulated network scan a code. How the interface is mounted once more for members' sessions stands in
-//! [`router`](crate::router::router_with_console).
+//! The pages have no logic of their own and call the interface. `files` serves what `console/` builds, `session` keeps
+//! a member's refresh token where no script can read it, `phones` lets a phone of a simulated network scan a code.
+//! [`router`](crate::router::router_with_console) mounts the interface's copy for members' sessions.
 
 mod files;
 mod phones;
@@ -17,7 +17,7 @@ use crate::route::{DELETE, GET, POST, PUT, Route};
 const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// Of the public port. They belong to the console alone and are not part of the interface.
+/// Routes of the public port. They serve only the console and are not part of the interface.
 pub fn routes_for_members() -> Vec<Route> {
     let mut routes =
         pages(Route::public(GET, "/console", files::members), Route::public(GET, "/console/{page}", files::members));
@@ -42,7 +42,7 @@ pub fn routes_for_members() -> Vec<Route> {
     routes
 }
 
-/// Of the operators' port: the pages alone, which call that port with the operator's token.
+/// Routes of the operator's port: only the pages, which call that port with the operator's token.
 pub fn routes_for_operators() -> Vec<Route> {
     pages(Route::public(GET, "/console", files::operators), Route::public(GET, "/console/{page}", files::operators))
 }

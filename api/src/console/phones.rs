@@ -1,5 +1,5 @@
-//! `POST /console/phones`: a phone of a simulated network scans a code, for whoever tries the console out and holds no
-//! phone that could. Where `network.phones` names no such network, the call is not there.
+//! `POST /console/phones`: a phone of the simulated network scans a code, for users who try out the console without a
+//! phone. The route exists only if `network.phones` names a simulated network.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ use crate::failure;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
 
-/// For both calls together: the network is on this machine.
+/// Timeout of a call. The simulated network is on the same machine.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// The longest text that is looked at as a code.
+/// The longest text that is accepted as a code, in characters.
 const LONGEST_CODE: usize = 4096;
 
-/// Numbers that belong to nobody, as those of films.
+/// The prefix of fictional phone numbers.
 const PREFIX: &str = "1555";
 
 #[derive(Serialize, JsonSchema)]
@@ -30,7 +30,7 @@ pub struct SimulatedPhone {
     number: String,
 }
 
-/// Makes a phone, which then scans the code.
+/// Creates a phone, which then scans the code.
 pub async fn scan(ctx: &mut RequestContext) -> Outcome {
     let base = ctx.app.config.simulated_phones.clone().ok_or_else(CallError::route_not_found)?;
     require_own_page(ctx)?;
@@ -49,7 +49,7 @@ pub async fn scan(ctx: &mut RequestContext) -> Outcome {
     Ok(Reply::ok(&SimulatedPhone { number }))
 }
 
-/// Tells the simulated network something; whether it did it.
+/// Posts to the simulated network. Returns whether it accepted the request.
 async fn tell(client: &Client, url: &str, body: Value) -> Result<bool, CallError> {
     let answer = client.post(url).json(&body).send().await;
     answer.map(|answer| answer.status().is_success()).map_err(|error| {

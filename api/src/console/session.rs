@@ -1,5 +1,5 @@
-//! `/console/session`: a member's way in for the console. The access token goes to the page, which keeps it in memory;
-//! the refresh token goes into a cookie that no script reads and that is sent to this path alone.
+//! `/console/session`: login of members to the console. The page gets the access token and keeps it in memory. The
+//! refresh token is in a cookie that scripts cannot read, and that is sent only to this path.
 
 use model::error::CallError;
 use model::field::{Body, rule};
@@ -16,13 +16,13 @@ use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
 use crate::resources::{end_session, exchange_token};
 
-/// What a browser says of a page's own request; no page can say it of another's.
+/// Header by which a browser marks a page's own requests; other sites' pages cannot forge it.
 const FETCH_SITE: &str = "sec-fetch-site";
 
-/// How long the cookie stays: as long as a session that is not used.
+/// The lifetime of the cookie: that of an unused session.
 const COOKIE_SECONDS: u64 = 30 * 24 * 3600;
 
-/// The longest text that is looked at as a refresh token.
+/// The longest text that is accepted as a refresh token, in characters.
 const LONGEST_TOKEN: usize = 1024;
 
 #[derive(Serialize, JsonSchema)]
@@ -41,8 +41,8 @@ pub async fn log_in(ctx: &mut RequestContext) -> Outcome {
     signed_in(ctx, tokens).await
 }
 
-/// By the cookie; on the machine of the node itself also by a token in the body, which is how `gateway dev` signs its
-/// user in by a link that works once.
+/// Refreshes the session by the cookie. On the node's own machine a token in the body works, too: `gateway dev` signs
+/// its user in by a single-use link.
 pub async fn refresh(ctx: &mut RequestContext) -> Outcome {
     require_own_page(ctx)?;
     let given = parse_link(&ctx.optional_object().await?)?;
@@ -70,7 +70,7 @@ pub async fn log_out(ctx: &mut RequestContext) -> Outcome {
     Ok(Reply::no_content().with(SET_COOKIE, set_cookie(ctx, "", 0).await?))
 }
 
-/// A page of somebody else could sign its visitor in or out otherwise.
+/// Refuses requests of other sites' pages, which could otherwise log their visitors in or out.
 pub(super) fn require_own_page(ctx: &RequestContext) -> Result<(), CallError> {
     let site = ctx.http.headers().get(FETCH_SITE).map(HeaderValue::as_bytes);
     if site == Some(b"same-origin") {
@@ -88,16 +88,16 @@ async fn signed_in(ctx: &RequestContext, tokens: TokensView) -> Outcome {
     Ok(Reply::ok(&view).uncached().with(SET_COOKIE, cookie))
 }
 
-/// A name of the cluster's own, the same on all its nodes: cookies ignore ports, so that clusters on one machine would sign their
-/// members out of each other. What it is derived from, the cluster's id, cannot be read from it. Browsers take a cookie with the
-/// prefix from nobody without TLS, and so it has the prefix wherever the deployment has TLS.
+/// The cookie's name, specific to the cluster and the same on all its nodes. Cookies ignore ports, so clusters on one
+/// machine would otherwise log their members out of each other. The cluster's id cannot be read from the name. If the
+/// deployment has TLS, the name has the prefix `__Secure-`, with which browsers accept cookies only over TLS.
 fn cookie_name(is_https: bool, cluster: Uuid) -> String {
     let prefix = if is_https { "__Secure-" } else { "" };
     format!("{prefix}gateway_session_{}", Uuid::new_v5(&cluster, b"console session").simple())
 }
 
-/// That of the cluster which serves the request. A node that was just started asks the others first: until it has heard from
-/// the directory it does not know its cluster, and by another name it would find no cookie and tell members to log in again.
+/// The cookie's name for the cluster of this node. A node that has just started does not know its cluster yet, and
+/// would find no cookie under another name and tell members to log in again. So it refreshes the directory first.
 ///
 /// # Errors
 /// `auth_backend_unavailable` while the node does not know its cluster.

@@ -1,10 +1,10 @@
-//! Where the head of a connection's first request ends, told from the bytes alone: whoever has sent one whole is here for a
-//! reason. Whether it is well formed the HTTP server judges.
+//! Finds where the head of a connection's first request ends, from the bytes alone. A connection that has sent a whole
+//! head counts as proven. The HTTP server checks whether the head is well formed.
 
-/// What a connection of HTTP/2 begins with (RFC 9113, section 3.4).
+/// The client connection preface of HTTP/2 (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Types and a flag of frames of HTTP/2 (RFC 9113, section 6).
+/// Frame types and a frame flag of HTTP/2 (RFC 9113, section 6).
 const HEADERS: u8 = 0x1;
 const CONTINUATION: u8 = 0x9;
 const END_HEADERS: u8 = 0x4;
@@ -14,11 +14,11 @@ const END_HEADERS: u8 = 0x4;
 pub enum FirstHead {
     /// How many bytes of [`PREFACE`] have come.
     Preface(usize),
-    /// In a line of HTTP/1. A blank one ends the head, but those before its first line do not.
+    /// In a line of HTTP/1. A blank line ends the head, except before the request line.
     Line { is_first: bool, is_blank: bool },
-    /// In the head of a frame of HTTP/2, of which so many bytes were read.
+    /// In the 9-byte header of an HTTP/2 frame, of which `read` bytes have come.
     FrameHead { head: [u8; 9], read: usize },
-    /// In what follows it.
+    /// In the payload of a frame, of which `left` bytes are still to come.
     Frame { left: usize, ends_head: bool },
 }
 
@@ -26,7 +26,7 @@ impl FirstHead {
     pub const BEGIN: Self = Self::Preface(0);
     const NEXT_FRAME: Self = Self::FrameHead { head: [0; 9], read: 0 };
 
-    /// Goes on with what was read next. Says whether the head ends in it; nothing is to be asked after that.
+    /// Reads the next bytes. Returns whether the head ends in them; must not be called again after that.
     pub fn ends_in(&mut self, bytes: &[u8]) -> bool {
         bytes.iter().any(|byte| self.ends_with(*byte))
     }
@@ -59,7 +59,7 @@ impl FirstHead {
         ends
     }
 
-    /// With so much of a frame left, which may be nothing.
+    /// The state with `left` bytes of a frame's payload to come, which may be zero.
     fn in_frame(left: usize, ends_head: bool) -> (Self, bool) {
         if left > 0 { (Self::Frame { left, ends_head }, false) } else { (Self::NEXT_FRAME, ends_head) }
     }
@@ -69,7 +69,7 @@ impl FirstHead {
 mod tests {
     use super::*;
 
-    /// After how many bytes the head ends, when they come one by one; the same must come out when they come at once.
+    /// After how many bytes the head ends, whether they come one by one or at once.
     fn end_of(bytes: &[u8]) -> Option<usize> {
         let mut one_by_one = FirstHead::BEGIN;
         let end = bytes.iter().position(|byte| one_by_one.ends_in(&[*byte])).map(|last| last + 1);

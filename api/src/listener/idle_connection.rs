@@ -1,5 +1,5 @@
-//! A connection of HTTP: it ends where nothing is ever said on it, and its client hears in the gateway's own words of what
-//! the HTTP server refuses before any route could.
+//! An HTTP connection that is closed while its client sends nothing, and that replaces the HTTP server's own refusals
+//! by responses in the gateway's format.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -16,31 +16,34 @@ use tokio_util::sync::CancellationToken;
 use super::first_head::FirstHead;
 use super::{Wire, refusal};
 
-/// Clients open connections ahead of their requests. One that is not used yet has no request that could be in flight,
-/// and would hold up the end of the port for as long as requests have; so it reads its end once the port closes, when
-/// another one takes its place, or when it has been silent for long.
+/// Wraps a connection, and ends it (reads end of file) while it is idle.
 ///
-/// Once its first request has begun it goes on, whether the port closes or not. It has proven itself when the head of that
-/// request is whole: until then it ends when the head takes too long. It gives way to another one until it is known whose it is.
+/// Clients open connections ahead of their requests. A connection that has received nothing has no request in flight,
+/// and would delay the port's shutdown by as long as requests may take. So it ends once the port closes, when another
+/// connection takes its place, or after a long silence.
+///
+/// Once its first request has begun, the closing of the port no longer ends it. Until the head of that request is
+/// whole, it ends when the head takes too long; then the connection counts as proven. It gives way to other connections
+/// until its client is authenticated.
 pub struct IdleConnection {
     wire: Wire,
     place: Place,
-    /// When it reads its end, unless its client says something.
+    /// Completes when the connection must end, unless its client sends something first.
     ending: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// Until the first head was read.
+    /// `None` once the first head was read.
     unproven: Option<Unproven>,
-    /// What was read since the last answer holds no end of a line: it is still the first line of a request.
+    /// Whether no line end was read since the last response, so that the request is still in its first line.
     in_first_line: bool,
-    /// What is still to be written in place of an answer without a body.
+    /// The rest of the response that replaces the server's own refusal.
     instead: Option<Bytes>,
-    /// Something was, and what its client still says is to be read: a connection that is closed with bytes in it is reset, and
-    /// the answer is lost.
+    /// Set after a refusal was replaced, to read what the client still sends. Closing a socket with unread bytes resets
+    /// it, and the response is lost.
     lingering: Option<Lingering>,
 }
 
 struct Unproven {
     head: FirstHead,
-    /// How long the head may take from its first byte on, until that is read.
+    /// How long the head may take from its first byte on. Taken when that byte is read.
     patience: Option<Duration>,
 }
 
@@ -49,12 +52,13 @@ struct Lingering {
     left: usize,
 }
 
-/// How much is still read of a request that was refused, and for how long.
+/// How long, and how many bytes, the rest of a refused request is read.
 const LINGERS: Duration = Duration::from_secs(1);
 const LINGERING_BYTES: usize = 1 << 20;
 
 impl IdleConnection {
-    /// It may be silent for so long before its first byte, and take so long for the head that begins with it.
+    /// `silence` is how long the connection may stay silent before its first byte; `head` is how long the first head
+    /// may take from that byte on.
     pub fn new(wire: Wire, place: Place, silence: Duration, head: Duration, closing: CancellationToken) -> Self {
         let gives_way = place.gives_way().clone();
         let ending = Box::pin(async move {
@@ -80,7 +84,7 @@ impl IdleConnection {
         }
     }
 
-    /// Writes something else in place of `bytes`, when they are a refusal of the HTTP server's own.
+    /// Writes the gateway's response in place of `bytes` if they are a refusal of the HTTP server's own.
     fn poll_instead(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Option<Poll<io::Result<usize>>> {
         if self.instead.is_none() {
             let in_first_line = std::mem::replace(&mut self.in_first_line, true);
@@ -131,7 +135,7 @@ impl AsyncWrite for IdleConnection {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let mut whole = slices.iter().filter(|slice| !slice.is_empty());
-        // A refusal of the server's own is a head and nothing else.
+        // The server's own refusals are written in a single slice: a head without a body.
         if let (Some(head), None) = (whole.next(), whole.next())
             && let Some(written) = this.poll_instead(cx, head)
         {
@@ -183,10 +187,10 @@ mod tests {
     /// Longer than any test takes.
     const LONG: Duration = Duration::from_secs(600);
     const HEAD: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
-    /// What a client of HTTP/2 says before its first request.
+    /// The preface and the empty SETTINGS frame that an HTTP/2 client sends before its first request.
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-    /// A port that has one place for an address.
+    /// A port that admits one connection per address.
     fn port() -> Arc<Port> {
         Port::new("test", Admission { most: 8, most_per_address: 1 })
     }
@@ -195,7 +199,7 @@ mod tests {
         port.admit([192, 0, 2, 1].into(), false)
     }
 
-    /// A connection from both of its ends.
+    /// Both ends of a new connection.
     async fn connected(port: &Arc<Port>, head: Duration, closing: &CancellationToken) -> (TcpStream, IdleConnection) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -205,7 +209,7 @@ mod tests {
         (client, IdleConnection::new(Wire::Left(served), place, LONG, head, closing.clone()))
     }
 
-    /// Says something, and has it read to its last byte.
+    /// Sends bytes and waits until the server's end has read them all.
     async fn said(client: &mut TcpStream, served: &mut IdleConnection, bytes: &[u8]) {
         client.write_all(bytes).await.unwrap();
         served.read_exact(&mut vec![0; bytes.len()]).await.unwrap();

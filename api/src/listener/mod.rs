@@ -1,7 +1,7 @@
-//! How connections of the public port come in: each is TCP, may begin with the PROXY header of a balancer, which names
-//! the client (`proxy`), and may go on as TLS.
+//! Accepts the connections of the public port. Each is a TCP connection that may begin with a balancer's PROXY header,
+//! which names the client (`proxy`), and may continue as TLS.
 //!
-//! Connections that are still on their way in wait beside each other, so that a slow one holds nobody up.
+//! Connections are set up concurrently, so that a slow one delays no other.
 
 mod first_head;
 mod idle_connection;
@@ -30,31 +30,31 @@ use tokio_util::sync::CancellationToken;
 
 use idle_connection::IdleConnection;
 
-/// From the connection to the end of its handshake, and from there to the first byte of HTTP.
+/// Timeout from the connection to the end of its handshake, and again from there to the first byte of HTTP.
 const WAY_IN: Duration = Duration::from_secs(10);
 
-/// How long the head of a request may take, and how long a connection may wait for the next request. Over HTTP/2 that of the
-/// first one alone, with what comes before it; later ones have [`IDLE`].
+/// How long the head of a request may take, and how long a connection may wait for the next request. Over HTTP/2 it
+/// bounds only the first head, with what comes before it; later heads are bounded by [`IDLE`].
 const HEAD: Duration = Duration::from_secs(30);
 
-/// How long an answer may wait for a client that takes nothing of it.
+/// How long a response may wait for a client that reads none of it.
 const STALL: Duration = Duration::from_secs(30);
 
-/// How long nothing at all may come or go. No request takes so long without a byte of its answer, and event streams say
-/// something long before.
+/// How long a connection may transfer nothing at all. Every request sends a byte of its response sooner, and event
+/// streams send heartbeats much more often.
 const IDLE: Duration = Duration::from_secs(900);
 
-/// How often it is told that no connection can be accepted, and how long the port waits for that to pass.
+/// How often a failing `accept` is logged, and the delay before the next one.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A connection, in the clear or not.
+/// A connection, plain or TLS.
 type Wire = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
-/// What a connection goes through before its first request.
+/// How connections are set up before their first request.
 #[derive(Clone)]
 pub struct Entrance {
-    /// Balancers, each of which stands for many clients.
+    /// Addresses of balancers. A balancer's connections come from many clients.
     pub proxies: Vec<IpNet>,
     /// Whether balancers begin their connections with a PROXY header.
     pub proxy_protocol: bool,
@@ -62,18 +62,18 @@ pub struct Entrance {
     pub port: Arc<Port>,
 }
 
-/// A port that lets connections in.
+/// A port that accepts client connections.
 pub struct ClientListener {
     listener: TcpListener,
     holdings: Vec<Holding>,
     entrance: Entrance,
-    /// The port closes.
+    /// Cancelled when the port closes.
     closing: CancellationToken,
     entering: JoinSet<Option<Entered>>,
     complained: Option<Instant>,
 }
 
-/// A connection that is in.
+/// A connection that is set up.
 struct Entered {
     wire: Wire,
     client: SocketAddr,
@@ -92,8 +92,8 @@ impl ClientListener {
         Ok(Self { listener, holdings, entrance, closing, entering: JoinSet::new(), complained: None })
     }
 
-    /// The next connection that has come in. Nothing is lost when it is dropped: what is on its way stays there. As many are
-    /// on their way as the port has places; those that say nothing give way to those that come.
+    /// Returns the next connection that is set up. Cancel safe: connections in setup stay in `entering`. There are at
+    /// most as many of them as the port has places; silent ones give way to new ones.
     async fn next(&mut self) -> Entered {
         loop {
             tokio::select! {
@@ -133,7 +133,8 @@ impl ClientListener {
         }
     }
 
-    /// Out of file descriptors, say: it passes, and a line for each would be thousands.
+    /// Logs a failed `accept`, such as for want of file descriptors. Rate limited, since a line for each failure would
+    /// be thousands.
     fn complain(&mut self, error: &io::Error) {
         if self.complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) {
             self.complained = Some(Instant::now());
@@ -142,7 +143,7 @@ impl ClientListener {
     }
 }
 
-/// What a connection may take its time for once it is in.
+/// The timeouts of a connection once it is set up.
 fn patience() -> FuseConfig {
     FuseConfig::disabled()
         .with_http1_header_timeout(HEAD)
@@ -151,12 +152,12 @@ fn patience() -> FuseConfig {
 }
 
 impl Entrance {
-    /// For whoever speaks plain HTTP at once.
+    /// For ports that speak plain HTTP, without TLS or PROXY headers.
     pub fn plain(port: Arc<Port>) -> Self {
         Self { proxies: Vec::new(), proxy_protocol: false, tls: None, port }
     }
 
-    /// Whether a connection is in as soon as it is accepted.
+    /// Whether a connection needs no setup after `accept`.
     fn is_open(&self) -> bool {
         !self.proxy_protocol && self.tls.is_none()
     }
@@ -165,8 +166,8 @@ impl Entrance {
         self.proxies.iter().any(|net| net.contains(&peer.ip().to_canonical()))
     }
 
-    /// Reads the PROXY header of a balancer, then makes the connection a TLS one. What a peer that is no balancer says
-    /// first is its request, be it a PROXY header.
+    /// Reads the PROXY header of a balancer, then does the TLS handshake. Bytes from a peer that is no balancer are
+    /// taken as its request, even if they look like a PROXY header.
     async fn lead_in(&self, mut stream: TcpStream, peer: SocketAddr) -> io::Result<(Wire, SocketAddr)> {
         let begins_with_header = self.proxy_protocol && self.is_balancer(peer);
         let client = if begins_with_header { proxy::read(&mut stream).await?.unwrap_or(peer) } else { peer };

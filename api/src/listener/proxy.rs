@@ -1,4 +1,4 @@
-//! The PROXY header, versions 1 and 2: what a balancer says of its client before it passes on what the client says.
+//! Reads the PROXY header, versions 1 and 2, by which a balancer names its client at the beginning of a connection.
 //! (<https://www.haproxy.org/download/2.6/doc/proxy-protocol.txt>)
 
 use std::io;
@@ -12,11 +12,11 @@ const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// The longest line of version 1, with its end.
 const LONGEST_LINE: usize = 107;
 
-/// The longest rest of version 2 that is read: addresses, and more about the client than anybody sends.
+/// The longest rest of a version 2 header that is read: addresses and more extensions than balancers send.
 const LONGEST_REST: u16 = 4096;
 
-/// Reads the header and nothing behind it. `None` when the balancer speaks for itself, as in a health check, or does not
-/// say for whom.
+/// Reads the header and nothing behind it. `None` when the connection is the balancer's own, such as a health check, or
+/// when the header does not name a client.
 ///
 /// # Errors
 /// When the connection does not begin with a header.
@@ -40,7 +40,7 @@ pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<So
     of_line(text.trim_end())
 }
 
-/// `PROXY TCP4 client balancer client-port balancer-port`.
+/// Parses `PROXY TCP4 client balancer client-port balancer-port`.
 fn of_line(line: &str) -> io::Result<Option<SocketAddr>> {
     let wrong = || invalid("the line is no PROXY header");
     let words: Vec<&str> = line.split(' ').collect();
@@ -62,14 +62,14 @@ async fn binary(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Sock
     let mut rest = vec![0; usize::from(length)];
     stream.read_exact(&mut rest).await?;
     match command {
-        // LOCAL: the balancer itself.
+        // The LOCAL command: the connection is the balancer's own.
         0x20 => Ok(None),
         0x21 => of_addresses(family, &rest),
         _ => Err(invalid("an unknown version or command")),
     }
 }
 
-/// Client and balancer, then their ports; what follows is of no interest.
+/// Parses the addresses of client and balancer, then their ports. Extensions behind them are ignored.
 fn of_addresses(family: u8, rest: &[u8]) -> io::Result<Option<SocketAddr>> {
     let port = |at: usize| rest.get(at..at + 2).map(|port| u16::from_be_bytes([port[0], port[1]]));
     let client = match family {
@@ -91,7 +91,7 @@ fn invalid(problem: &str) -> io::Error {
 mod tests {
     use super::*;
 
-    /// What is read as the client, and what is left of the bytes.
+    /// The client that was read, and the bytes that are left.
     async fn client_of(bytes: &[u8]) -> (Result<Option<String>, io::ErrorKind>, String) {
         let mut stream = bytes;
         let read = read(&mut stream).await;

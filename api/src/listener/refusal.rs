@@ -1,5 +1,5 @@
-//! What the HTTP server refuses by itself, before any route sees it: it answers with a status and no body, and has no
-//! place where another answer could be given. So its answer is known by its look, and exchanged on its way out.
+//! Replaces the HTTP server's own refusals. The server answers them before any route runs, with a status and no body,
+//! and offers no hook to change them. So they are recognised by their form, and replaced on their way out.
 
 use model::error::{CallError, ErrorCode};
 use model::id::RequestId;
@@ -8,15 +8,15 @@ use salvo::http::StatusCode;
 
 use crate::error::{envelope, status_of};
 
-/// The longest answer of its kind.
+/// The longest refusal of the server's own, in bytes.
 const LONGEST: usize = 512;
 
-/// What its limits are: that of a path is the library's that reads it, and so is that of the number of headers.
+/// The server's limits. Those of the path and of the number of headers are fixed in the library that parses them.
 const TOO_LARGE: &str = "there are more than 100 headers, or more than 128 KiB of them with the path";
 const TOO_LONG: &str = "the path and its query have more than 65,534 bytes";
 
-/// The answer to send in place of one; `None` for all that the gateway says itself, which has a body or an id of the request.
-/// `in_first_line` tells that the request did not get as far as its headers.
+/// The response to send in place of `answer`. `None` for the gateway's own responses, which have a body or a request
+/// id. `in_first_line` tells that the request ended before its headers.
 pub fn instead_of(answer: &[u8], in_first_line: bool) -> Option<Vec<u8>> {
     if answer.len() > LONGEST || !answer.starts_with(b"HTTP/1.1 4") || !answer.ends_with(b"\r\n\r\n") {
         return None;
@@ -34,7 +34,7 @@ pub fn instead_of(answer: &[u8], in_first_line: bool) -> Option<Vec<u8>> {
     Some(written(&error))
 }
 
-/// As bytes on the wire. The connection ends: where the next request would begin is not known.
+/// The response as bytes. It closes the connection, because nobody knows where the next request would begin.
 fn written(error: &CallError) -> Vec<u8> {
     let id = RequestId::mint();
     let body = envelope(error, &id.0).to_string();

@@ -1,4 +1,4 @@
-//! Answers: successes with their headers, and errors by their codes.
+//! Responses: successes with their headers, and errors by their codes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::route::{Action, Route};
 
 const EVENT_STREAM: &str = "text/event-stream";
 
-/// All answers of a route, by status.
+/// All responses of a route, by status.
 pub fn of(route: &Route, answers: &[Answer], errors: &[ErrorCode], parts: &mut Parts<'_>) -> Map<String, Value> {
     let mut all = Map::new();
     for answer in answers {
@@ -27,7 +27,7 @@ pub fn of(route: &Route, answers: &[Answer], errors: &[ErrorCode], parts: &mut P
     for (status, codes) in by_status(errors) {
         let name = refused(route, status, codes, parts);
         let reference = json!({ "$ref": format!("#/components/responses/{name}") });
-        // A probe that is not ready, say, has an answer of its own for a status of errors.
+        // Some routes, such as probes that are not ready, have their own response for a status of errors.
         all.entry(status.to_string()).or_insert(reference);
     }
     all
@@ -49,12 +49,12 @@ fn add_content(answer: &mut Value, content: &Content, parts: &mut Parts<'_>) {
         }
         Content::Other(media_type) => {
             let schema = match media_type {
-                // Some read it as text, and some as one frame after the other.
+                // Some clients read the stream as text, and some frame by frame, so it has no type.
                 stream if stream.starts_with(EVENT_STREAM) => {
                     json!({ "description": "Frames with `id`, `event` and `data`, a JSON text." })
                 }
                 text if text.starts_with("text/") => json!({ "type": "string" }),
-                // Of JSON that is no answer of a call, as the document itself, no more is told.
+                // JSON that is no response of a call, such as the document itself, is not described further.
                 document if *document == "application/json" => json!({ "type": "object" }),
                 _ => binary(),
             };
@@ -63,7 +63,7 @@ fn add_content(answer: &mut Value, content: &Content, parts: &mut Parts<'_>) {
     }
 }
 
-/// An answer that has more than one shape is any of them.
+/// Adds a JSON schema. A response with several shapes is any of them.
 fn add_json(answer: &mut Value, schema: Schema, parts: &Parts<'_>) {
     let mut schema = schema.to_value();
     parts.texts.describe("", &mut schema);
@@ -103,7 +103,7 @@ fn by_status(codes: &[ErrorCode]) -> BTreeMap<u16, BTreeSet<&'static str>> {
     by_status
 }
 
-/// Errors of one status; routes that answer alike share the entry, whose name is returned.
+/// The response for the errors of one status. Routes with the same errors share an entry, whose name is returned.
 fn refused(route: &Route, status: u16, codes: BTreeSet<&str>, parts: &mut Parts<'_>) -> String {
     let texts: Vec<&str> = codes.into_iter().collect();
     let counted = is_counted(route);
@@ -127,7 +127,7 @@ fn refused(route: &Route, status: u16, codes: BTreeSet<&str>, parts: &mut Parts<
     name
 }
 
-/// Whether a bucket of an account counts the route's calls.
+/// Whether a bucket of an account is charged for the route's calls.
 fn is_counted(route: &Route) -> bool {
     matches!(route.action, Action::Account(_) | Action::Channel(_))
 }
@@ -152,7 +152,7 @@ fn error_headers(status: u16, counted: bool) -> Value {
     if matches!(status, 429 | 503) {
         headers.extend(references(&["Retry-After"]));
     }
-    // What is refused before a bucket is asked, by an unconfirmed address say, has no figures.
+    // Refusals before a bucket is charged, such as for an unconfirmed address, have no rate limit headers.
     if counted && matches!(status, 400 | 402 | 404 | 409 | 413 | 422 | 501) {
         headers.extend(references(&RATE_LIMIT));
     }
@@ -164,7 +164,7 @@ fn references(names: &[&str]) -> Map<String, Value> {
     names.iter().map(|name| reference(name)).collect()
 }
 
-/// The headers of answers: the request's id, and how the buckets stand.
+/// The response headers: the request's id, and the levels of the buckets.
 pub fn headers() -> Value {
     let header = |about: &str, schema: Value| json!({ "description": about, "required": true, "schema": schema });
     let count = || json!({ "type": "integer", "minimum": 0 });
@@ -179,7 +179,7 @@ pub fn headers() -> Value {
     })
 }
 
-/// The one body of every error: the code with its message and details, and the request's id.
+/// The body of every error: the code with its message and details, and the request's id.
 pub fn error_schema() -> Value {
     json!({
         "type": "object",

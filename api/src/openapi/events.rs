@@ -1,5 +1,4 @@
-//! The events of webhooks and of the event stream in the document: one schema and one example each, made of the types
-//! that events are written by.
+//! The events of webhooks and of the event stream: a schema and an example for each, generated from their types.
 
 use model::event::{Event, EventName};
 use schemars::Schema;
@@ -39,12 +38,12 @@ fn envelope(name: EventName, data: Schema) -> Value {
     })
 }
 
-/// An event as it is sent.
+/// An example of an event as it is sent.
 pub fn example(name: EventName) -> Value {
     serde_json::from_slice(&Event::example(name).to_bytes()).expect("an event is written as JSON")
 }
 
-/// The schema of an event, with all that it consists of inside.
+/// The schema of an event, with all referenced types inlined.
 pub fn schema(name: EventName) -> Value {
     let mut schemas = settings().into_generator();
     let mut schema = envelope(name, name.schema(&mut schemas));
@@ -56,8 +55,8 @@ pub fn schema(name: EventName) -> Value {
     schema
 }
 
-/// Puts what a schema refers to in the place of the references. What stands beside one holds in its place. No type of
-/// an event is inside itself.
+/// Replaces references in a schema by the types. Keywords beside a reference override the type's. Terminates, since no
+/// type of an event contains itself.
 fn put_inside(schema: &mut Value, types: &Map<String, Value>) {
     if let Value::Object(fields) = schema
         && let Some(Value::String(reference)) = fields.remove("$ref")
@@ -81,7 +80,7 @@ fn reference(name: EventName) -> String {
     format!("#/components/schemas/{}", type_name(name))
 }
 
-/// `webhooks` of the document; the events' types go among the others.
+/// The `webhooks` of the document. The events' types are added to the other types.
 pub fn webhooks(parts: &mut Parts<'_>) -> Map<String, Value> {
     let mut webhooks = Map::new();
     for name in EventName::ALL {
@@ -101,7 +100,7 @@ pub fn webhooks(parts: &mut Parts<'_>) -> Map<String, Value> {
     webhooks
 }
 
-/// What the gateway asks of an endpoint.
+/// The request that the gateway sends to an endpoint.
 fn delivery(name: EventName) -> Value {
     let headers: Vec<Value> =
         HEADERS.iter().map(|(header, _, _)| json!({ "$ref": format!("#/components/parameters/{header}") })).collect();
@@ -126,7 +125,7 @@ fn delivery(name: EventName) -> Value {
     })
 }
 
-/// The headers of a delivery: name, whether it is always there, what it says.
+/// The headers of a delivery: name, whether it is always present, and description.
 const HEADERS: [(&str, bool, &str); 6] = [
     (
         "X-Gateway-Signature",
@@ -145,7 +144,7 @@ const HEADERS: [(&str, bool, &str); 6] = [
     ),
 ];
 
-/// The headers of deliveries among the document's parameters.
+/// The headers of deliveries, as parameters of the document.
 pub fn headers() -> Map<String, Value> {
     let parameter = |(name, required, about): &(&str, bool, &str)| {
         let shown = json!({

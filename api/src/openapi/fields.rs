@@ -1,13 +1,13 @@
-//! What fields mean where no type says so: those of bodies, which parsers read, and those whose name many types share.
-//! A field that stands in answers or events alone, and in few of them, has a doc comment at its type instead.
+//! Descriptions of fields that have none at their type: fields of bodies, which parsers read, and fields whose name
+//! many types share. A field of only a few responses or events has a doc comment at its type instead.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// Texts by `operation.field`, or `Type.field`, and by `field` for all others of that name. A doc comment on a type's
-/// field, or on the type of a field that the document shows in its place, goes before them.
+/// Texts by `operation.field` or `Type.field`, and by `field` for all others of that name. A doc comment on a type's
+/// field, or on the type of a field that the document inlines, takes precedence.
 const TEXTS: &[(&str, &str)] = &[
     ("about", "The about text of the profile."),
     ("action", "The action to perform."),
@@ -235,7 +235,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("weight", "Its share of the shards, relative to the other nodes."),
 ];
 
-/// The texts, for looking up.
+/// The texts by their keys.
 pub struct Texts(BTreeMap<Cow<'static, str>, Cow<'static, str>>);
 
 impl Default for Texts {
@@ -249,7 +249,7 @@ impl Texts {
         self.0.get(format!("{owner}.{field}").as_str()).or_else(|| self.0.get(field)).map(|text| &**text)
     }
 
-    /// Learns what the shapes of a type say of fields that have no text here: what is sent bears the names of what comes in.
+    /// Adds the descriptions in a type's shapes for fields without a text: sent and received content share names.
     pub fn learn(&mut self, schema: &Value) {
         let shapes = schema["oneOf"].as_array().into_iter().flatten();
         let fields = shapes.filter_map(|shape| shape["properties"].as_object()).flatten();
@@ -260,8 +260,8 @@ impl Texts {
         }
     }
 
-    /// Describes the fields of a schema, and of what is inside it, that have no description yet. `owner` is the type's
-    /// name, or the operation's that takes the body.
+    /// Describes the fields of a schema, and nested ones, that have no description yet. `owner` is the name of the
+    /// type, or of the operation that takes the body.
     pub fn describe(&self, owner: &str, schema: &mut Value) {
         if let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) {
             for (name, field) in fields {

@@ -1,9 +1,8 @@
-//! The machine-readable description of a port: OpenAPI 3.1, made of the routes' declarations.
+//! The OpenAPI 3.1 document of a port, generated from the routes' declarations.
 //!
-//! - `operation`: one route as the document shows it, by what it says of itself ([`Doc`](crate::doc::Doc)).
-//! - `events`: what webhooks are sent. `answers`: successes, errors and their headers. `parameters`: what stands in paths.
-//!   `fields`: what fields mean.
-//!   `pages`: the public routes.
+//! - `operation`: one route, from its documentation ([`Doc`](crate::doc::Doc)). `events`: webhooks. `answers`:
+//!   successes, errors and their headers. `parameters`: path parameters. `fields`: descriptions of fields. `pages`: the
+//!   public routes.
 
 mod answers;
 mod events;
@@ -32,17 +31,17 @@ Every response has an `X-Request-Id`; a caller's own (8 to 64 of `A-Z a-z 0-9 _ 
 `Error`: check `error.code`, and expect codes that are not listed here. Unknown fields of bodies and unknown \
 parameters are ignored. On 429 and 503 wait for `Retry-After`.";
 
-/// What the parts of the document share while it is made.
+/// The state that the parts of a document share while it is built.
 struct Parts<'a> {
     deployment: &'a Deployment<'a>,
     schemas: SchemaGenerator,
     responses: Map<String, Value>,
-    /// Shapes of bodies that bear a name.
+    /// Named shapes of bodies.
     shapes: Map<String, Value>,
     texts: fields::Texts,
 }
 
-/// How types are shown.
+/// The settings of the schema generator.
 fn settings() -> SchemaSettings {
     SchemaSettings::draft2020_12().for_serialize().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
@@ -52,7 +51,7 @@ fn settings() -> SchemaSettings {
     })
 }
 
-/// The document of a port.
+/// Builds the document of a port.
 pub fn document(title: &str, routes: &[Route], deployment: &Deployment<'_>) -> Value {
     let mut parts = Parts {
         deployment,
@@ -114,15 +113,14 @@ pub fn document(title: &str, routes: &[Route], deployment: &Deployment<'_>) -> V
     document
 }
 
-/// Anything at all is `{}`: some generators of clients do not read the `true` that says the same.
+/// Replaces the schema `true` by the equal `{}`, since some client generators do not read `true`.
 fn open(schema: &mut Schema) {
     if schema.as_bool() == Some(true) {
         *schema = Schema::default();
     }
 }
 
-/// Words that are documented one by one are a choice of constants, which generated clients make much of: one list of them
-/// reads better.
+/// Folds a choice of documented constants into one list of words, which generated clients handle better.
 fn fold_words(schema: &mut Schema) {
     let Some(Value::Array(choices)) = schema.get("oneOf") else { return };
     let word = |choice: &Value| match (choice.get("const"), choice.get("enum")) {

@@ -1,4 +1,4 @@
-//! One route as the document shows it: what it takes, what it answers, who may call.
+//! The operation of a route in the document: parameters, responses, security.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::{Parts, answers, parameters};
 use crate::doc::{BodyDoc, Doc};
 use crate::route::{Action, EVENTS_PATH, Grant, Route, resource_of};
 
-/// An Operation Object.
+/// Builds an Operation Object.
 pub fn of(route: &Route, doc: &Doc, parts: &mut Parts<'_>) -> Value {
     let errors = errors(route, doc);
     let mut operation = json!({
@@ -34,7 +34,7 @@ pub fn of(route: &Route, doc: &Doc, parts: &mut Parts<'_>) -> Value {
     operation
 }
 
-/// The text of a route, and what a key must grant.
+/// The description of a route, and what it requires of a key.
 fn about(route: &Route, doc: &Doc) -> String {
     let needs = match (&route.action, route.rules.grant) {
         (Action::Public(_) | Action::Operator(_), _) => String::new(),
@@ -50,7 +50,7 @@ fn about(route: &Route, doc: &Doc) -> String {
 fn security(route: &Route, doc: &Doc) -> Value {
     match &route.action {
         Action::Public(_) if !doc.bearer => json!([]),
-        // The one route that a browser can open without a header.
+        // The only route that a browser can open without a header.
         Action::Account(_) if route.path == EVENTS_PATH => {
             json!([{ "bearer": [] }, { "ticket": [] }])
         }
@@ -93,7 +93,7 @@ fn request_body(operation: &str, body: &BodyDoc, parts: &mut Parts<'_>) -> Value
         if !kind.examples.is_empty() {
             let named = kind.examples.iter().map(|(name, value)| ((*name).to_owned(), json!({ "value": value })));
             shown["examples"] = Value::Object(named.collect());
-            // An object has no order: the page shows this one.
+            // An object has no order, so the page takes the first example from here.
             if let [(first, _), _, ..] = kind.examples.as_slice() {
                 shown["x-first-example"] = json!(first);
             }
@@ -103,7 +103,7 @@ fn request_body(operation: &str, body: &BodyDoc, parts: &mut Parts<'_>) -> Value
     json!({ "required": body.required, "content": content })
 }
 
-/// Puts the shapes of a body that bear a title among the document's types.
+/// Moves titled shapes of a body to the document's types.
 fn name_shapes(schema: &mut Value, parts: &mut Parts<'_>) {
     for shape in schema.get_mut("anyOf").and_then(Value::as_array_mut).into_iter().flatten() {
         let Some(name) = shape.get("title").and_then(Value::as_str).map(str::to_owned) else { continue };
@@ -112,7 +112,7 @@ fn name_shapes(schema: &mut Value, parts: &mut Parts<'_>) {
     }
 }
 
-/// The route's own codes and those of its kind, each once.
+/// The error codes of the route and of its kind.
 pub fn errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
     use ErrorCode as E;
     let mut codes = vec![E::InternalError, E::RateLimited, E::WorkerAtCapacity];
@@ -142,11 +142,11 @@ pub fn errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
     codes
 }
 
-/// What is looked for first stands first. Those that are not named here follow in the order of their letters.
+/// The tags that come first in the document. The others follow in alphabetical order.
 const FIRST_TAGS: [&str; 10] =
     ["Channels", "Messages", "Webhooks", "Events", "Media", "Contacts", "Chats", "Groups", "API Keys", "Account"];
 
-/// The feature area of a path.
+/// The tag of a path: its feature area.
 fn tag(path: &str) -> String {
     let mut segments = path.strip_prefix("/v1/").unwrap_or_default().split('/');
     let named = match (segments.next().unwrap_or_default(), resource_of(path)) {
@@ -158,7 +158,7 @@ fn tag(path: &str) -> String {
         (_, Some(Resource::Presences)) => "Presence",
         (_, Some(Resource::Keys)) => "API Keys",
         (_, Some(Resource::Limits | Resource::Metrics)) => "Rate limits",
-        // All others are named as their scope is.
+        // All other tags are named like the scope.
         (_, Some(resource)) => {
             let (first, rest) = resource.as_str().split_at(1);
             return first.to_uppercase() + rest;
@@ -167,7 +167,7 @@ fn tag(path: &str) -> String {
     named.to_owned()
 }
 
-/// The area of an operator's path, by what follows `/v1/admin/`.
+/// The tag of an operator's path, by the segment after `/v1/admin/`.
 fn operators_tag(segment: &str) -> &'static str {
     match segment {
         "customers" => "Customers",

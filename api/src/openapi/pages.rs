@@ -1,4 +1,4 @@
-//! `GET /openapi.json`, and `GET /docs` with a page to try the routes out. Everything that the page needs is in the
+//! `GET /openapi.json`, and `GET /docs` with a page to try out the routes. Everything that the page needs is in the
 //! binary.
 
 use model::error::CallError;
@@ -12,29 +12,29 @@ use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
 use crate::route::{GET, Route};
 
-/// The page. It draws an operation when it is opened: a document of this size takes pages that draw all of it seconds.
-/// It loads its files and the document by paths beside its own, so that it works behind a prefix too.
+/// The page. It renders an operation only when it is opened, since rendering a whole document of this size takes
+/// seconds. It loads its files and the document by relative paths, so that it works behind a prefix, too.
 const PAGE: &str = include_str!("page/page.html");
 
-/// The script and the style that the page loads, as nothing that stands within the page has to be run; and what it links to: under
-/// which licences a build is, and where its source is to be had.
+/// The script and the style of the page, which are separate files so that no inline code has to be allowed; and the
+/// notice that it links to, with the licences of a build and where to get its source.
 const ASSETS: [(&str, &str, &str); 3] = [
     ("page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("page.js", "text/javascript; charset=utf-8", include_str!("page/page.js")),
     ("notice.txt", "text/plain; charset=utf-8", include_str!("../../../NOTICE")),
 ];
 
-/// The page takes keys to try calls with: it runs its own script alone, tells what is typed there to nobody but this port,
-/// and lies in no frame. It shows pictures that were answered.
+/// The content security policy. The page takes keys to try out calls, so it runs only its own script, connects only to
+/// this port, and cannot be framed. It shows pictures of responses.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'none'",
 );
 
-/// All of it changes with the binary, and fits together: a copy is asked about each time.
+/// All files change with the binary and belong together, so cached copies are revalidated each time.
 const ASK_AGAIN: HeaderValue = HeaderValue::from_static("no-cache");
 
-/// The document of a port, as it is sent.
+/// Builds the document of a port, ready to send.
 pub fn document_of(title: &str, routes: &[Route], deployment: &Deployment<'_>) -> Document {
     Document::new(&super::document(title, routes, deployment))
 }
@@ -70,14 +70,14 @@ async fn document(ctx: &mut RequestContext) -> Outcome {
 }
 
 async fn page(ctx: &mut RequestContext) -> Outcome {
-    // What it loads beside itself would be looked for below it.
+    // With a trailing slash, the page's relative paths would resolve below it.
     if ctx.http.uri().path().ends_with('/') {
         return Ok(Reply::empty(StatusCode::PERMANENT_REDIRECT).with(LOCATION, HeaderValue::from_static("../docs")));
     }
     Ok(file(ctx, "text/html; charset=utf-8", PAGE))
 }
 
-/// A file of the page, with the policies that a browser is to keep.
+/// A file of the page, with its security headers.
 fn file(ctx: &RequestContext, content_type: &'static str, text: &'static str) -> Reply {
     let reply = Reply::content(content_type, text).guarded(&ctx.app.config.base_url);
     reply.with(CONTENT_SECURITY_POLICY, POLICY).with(CACHE_CONTROL, ASK_AGAIN)

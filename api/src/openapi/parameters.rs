@@ -1,4 +1,4 @@
-//! What stands in the place of `{name}` in paths.
+//! Path parameters: schemas, descriptions and bounds.
 
 use model::address::{LONGEST_ADDRESS, MAX_DIGITS};
 use model::error::ErrorCode;
@@ -7,9 +7,9 @@ use model::issue::{IssueCode, Violation};
 use model::target::LONGEST_URL;
 use serde_json::{Value, json};
 
-/// The JSON Schema of a path parameter and what it is; `None` for a name that nobody has described yet.
+/// The JSON Schema and the description of a path parameter; `None` for an undescribed name.
 ///
-/// A value that breaks the schema is a missing resource.
+/// A value that violates the schema is a missing resource.
 pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
     let uuid = || json!({ "type": "string", "format": "uuid", "maxLength": LONGEST_UUID });
     let address =
@@ -68,8 +68,8 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
     })
 }
 
-/// What is answered where a parameter of the path names nothing, be it no id at all. `None` for one whose routes differ in that, and for
-/// a channel of the account, whose code comes with the kind of the route.
+/// The error code when a path parameter names nothing, even if it is no valid id. `None` for a parameter whose routes
+/// differ in that, and for a channel of the account, whose code comes with the kind of the route.
 pub fn missing(path: &str, name: &str) -> Option<ErrorCode> {
     Some(match name {
         "id" if path.starts_with("/v1/channels/") => return None,
@@ -88,8 +88,7 @@ pub fn names(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
 
-/// Refuses what is longer than the document says. What is no uuid names nothing, and a link says by itself what is
-/// wrong with it.
+/// Refuses values that are longer than documented, except UUIDs, which then name nothing, and tokens of links.
 pub fn judge(path: &str, name: &str, text: &str) -> Result<(), Violation> {
     match longest(path, name) {
         Some(longest) if text.chars().count() as u64 > longest => {
@@ -99,14 +98,14 @@ pub fn judge(path: &str, name: &str, text: &str) -> Result<(), Violation> {
     }
 }
 
-/// Whether a value in the path may be too long: each name is as [`judge`] takes it.
+/// Whether [`judge`] bounds any parameter of the path.
 pub fn has_bounds(path: &str) -> bool {
     names(path).any(|name| longest(path, name).is_some())
 }
 
-/// The most characters of a value that is judged by them.
+/// The most characters of a value that [`judge`] bounds.
 fn longest(path: &str, name: &str) -> Option<u64> {
-    // First, as this is asked of each request: a schema takes as long to make as many a body to read.
+    // Checked first, because this runs for every request, and building a schema takes as long as reading some bodies.
     if matches!(name, "id" | "token") {
         return None;
     }

@@ -5,7 +5,7 @@ use model::target::TargetPolicy;
 
 use super::*;
 
-/// What the simulated deployment is.
+/// Runs `look` with the simulated deployment.
 fn with_deployment<T>(look: impl FnOnce(&Deployment<'_>) -> T) -> T {
     let (suffixes, target_policy) = (Suffixes::simulated(), TargetPolicy::dev());
     look(&Deployment { suffixes: &suffixes, target_policy: &target_policy, media_days: 14 })
@@ -45,7 +45,7 @@ fn every_route_says_what_it_answers_and_what_stands_in_its_path() {
     }
 }
 
-/// What no rule told reads as `true`; `{}` would be the same.
+/// Finds fields that no rule has described: their schema is `true`, which means the same as `{}`.
 fn untold(schema: &Value, path: &str, found: &mut Vec<String>) {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
     for (name, property) in properties {
@@ -76,7 +76,7 @@ fn every_field_of_a_body_says_what_it_takes() {
     assert!(found.is_empty(), "rules that say nothing of what they take: {found:#?}");
 }
 
-/// A type's name in the document has no number at its end: the generator puts one where two types share a name.
+/// The generator appends a number to the names of types that share one, so no name may end with a number.
 #[test]
 fn no_two_types_share_a_name() {
     for (port, routes) in both() {
@@ -89,7 +89,7 @@ fn no_two_types_share_a_name() {
     }
 }
 
-/// The fields in a schema that nobody describes.
+/// Finds the fields of a schema that have no description.
 fn undescribed(schema: &Value, path: &str, found: &mut Vec<String>) {
     for (name, field) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
         let path = format!("{path}.{name}");
@@ -146,9 +146,9 @@ fn no_answer_in_json_is_said_to_be_bytes() {
     }
 }
 
-/// What in a schema that a caller fills has no bound: texts and lists of any length, objects of any size.
+/// Finds what is unbounded in a schema that callers fill: texts and lists of any length, objects of any size.
 ///
-/// Words of a fixed list need none, nor does an object whose fields are named.
+/// Words of a fixed list need no bound, nor does an object with named fields.
 fn unbounded(schema: &Value, path: &str, found: &mut Vec<String>) {
     let kinds: Vec<&str> = match &schema["type"] {
         Value::String(kind) => vec![kind],
@@ -183,8 +183,8 @@ fn unbounded(schema: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
-/// The HTTP server bounds all headers of a request together, and refuses what is beyond (`headers_too_large`). Members
-/// of bodies that are read without a rule are named here with their reason.
+/// Headers are excepted: the HTTP server bounds all headers of a request together (`headers_too_large`). Members of
+/// bodies that are read without a rule are listed here with their reason.
 #[test]
 fn everything_that_a_caller_fills_has_a_bound() {
     let mut found = Vec::new();
@@ -226,11 +226,11 @@ fn what_stands_in_a_path_is_judged_by_what_the_document_says_of_it() {
         assert_eq!(judge(name, &long(longest)), Ok(()), "{name}");
         assert_eq!(judge(name, &long(longest + 1)), Err(TooLong), "{name}");
     }
-    // What is no uuid is a missing resource, of whatever length.
+    // An invalid UUID of any length is a missing resource.
     assert_eq!(judge("media_id", &long(1000)), Ok(()));
 }
 
-/// What a field takes, in a word or two.
+/// The type of a field, in a word or two.
 fn kind(schema: &Value) -> String {
     let words =
         |values: &[Value]| values.iter().map(|word| format!("`{}`", word.as_str().unwrap_or_default())).collect();
@@ -260,7 +260,7 @@ fn kind_of_items(schema: &Value) -> String {
     schema.get("items").map_or_else(|| "anything".to_owned(), kind)
 }
 
-/// A row for each field of a schema and of what is inside it.
+/// Adds a row for each field of a schema, and of nested ones.
 fn field_rows(schema: &Value, before: &str, rows: &mut String) {
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
@@ -307,7 +307,7 @@ fn event_reference() -> String {
 
 #[test]
 fn the_reference_of_events_says_what_their_types_say() {
-    // Who compiled this may have done so from another checkout.
+    // Read at run time, since the binary may have been compiled in another checkout.
     let member = std::env::var("CARGO_MANIFEST_DIR").expect("cargo says where the sources are");
     let path = std::path::Path::new(&member).join("../docs/events.md");
     let text = event_reference();

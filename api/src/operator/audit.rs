@@ -1,4 +1,4 @@
-//! `GET /v1/admin/audit-log`: who did what, over all customers.
+//! `GET /v1/admin/audit-log`: the audit log of all customers.
 
 use model::id::CustomerId;
 use model::page::ListId;
@@ -37,7 +37,7 @@ impl From<AuditEntry> for OwnedEntry {
     }
 }
 
-/// The one customer whose log is asked for, and the page.
+/// Reads the customer if only one is asked about, and the page.
 fn asked(query: &Query<'_>) -> (Option<CustomerId>, AuditParameters) {
     (query.id("customer_id"), AuditParameters::of(query, ListId::only()))
 }

@@ -1,5 +1,5 @@
-//! `/v1/admin/backup`: what `gateway backup` reads out of a running cluster, through any node; and backups that a node takes
-//! by itself.
+//! `/v1/admin/backup`: what `gateway backup` reads from a running cluster, through any node; and backups that a node
+//! takes itself.
 
 use model::error::{CallError, ErrorCode};
 use model::field::{Body, rule};
@@ -23,7 +23,7 @@ use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::route::{GET, POST, Route};
 
-/// Characters of a folder's path, or of a bucket and a prefix.
+/// The longest path of a folder, or of a bucket with a prefix, in characters.
 const LONGEST_PLACE: usize = 1024;
 
 const BYTES: &str = "application/octet-stream";
@@ -86,7 +86,7 @@ pub struct BackupView {
     /// The release of the node that answers.
     pub version: String,
     /// The format of the cluster, which says what its records may be.
-    // Release 0.1.0 does not say.
+    // Release 0.1.0 does not send this field.
     #[serde(default)]
     #[schemars(!default)]
     pub format: Format,
@@ -101,7 +101,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::ok(&BackupView { cluster_id, version: version.to_owned(), format, shards }))
 }
 
-/// A shard of this cluster, or the directory.
+/// The group that the path names: a shard of this cluster, or the directory.
 fn known_group(call: &OperatorCall, name: &str) -> Result<ShardId, CallError> {
     let shards = call.directory().read(|state| state.cluster.as_ref().map_or(0, |each| each.shard_count));
     let asked: Option<ShardId> = call.id(name);
@@ -113,7 +113,8 @@ fn known_group(call: &OperatorCall, name: &str) -> Result<ShardId, CallError> {
 async fn group(call: &mut OperatorCall) -> Outcome {
     let group = known_group(call, "group")?;
     if group == DIRECTORY {
-        // The last part of a backup; whoever has it may have all. It is on record before anything is handed out.
+        // The directory is the last part of a backup, so a reader of it may have all of it. The audit entry is written
+        // before anything is sent.
         let entry = call.audited_of_cluster(BACKUP_TAKEN, Target::new("cluster", "", "cluster"));
         call.update(Command::Audit, vec![entry]).await?;
     }
@@ -121,7 +122,7 @@ async fn group(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::stream(StatusCode::OK, HeaderValue::from_static(BYTES), bytes))
 }
 
-/// How many the bytes are, as their row says.
+/// Reads the number of bytes, as the row of the media says it.
 fn size(query: &Query<'_>) -> u64 {
     query.number("size_bytes", 0, LARGEST_MEDIA as usize).unwrap_or(0) as u64
 }

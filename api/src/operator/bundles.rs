@@ -1,5 +1,5 @@
-//! A channel that moves to another cluster without a new QR: its session, read out and sealed under a passphrase, and stored again.
-//! When either cluster may log in is for the operator to see to.
+//! Moves a channel to another cluster without a new QR code: exports its session, sealed under a passphrase, and
+//! imports it. The operator must ensure that only one cluster logs in at a time.
 
 mod sealed;
 
@@ -26,14 +26,14 @@ use crate::route::{POST, Route};
 
 const BYTES: &str = "application/octet-stream";
 
-/// What the bundle was sealed with, beside a body that is the bundle.
+/// Header with the passphrase of a bundle that is sent as the body.
 const PASSPHRASE: HeaderName = HeaderName::from_static("x-passphrase");
 
-/// Characters of a passphrase.
+/// Bounds of a passphrase, in characters.
 const SHORTEST_PASSPHRASE: usize = 12;
 const LONGEST_PASSPHRASE: usize = 200;
 
-/// What a passphrase is, as a regular expression: what a header can hold.
+/// The allowed passphrases as a regular expression: text that a header can hold.
 const PASSPHRASE_PATTERN: &str = "^[!-~]([ -~]*[!-~])?$";
 
 pub fn routes() -> Vec<Route> {
@@ -75,7 +75,7 @@ fn parse_passphrase(body: &Body) -> Result<String, CallError> {
     body.read(|fields| fields.required("passphrase", passphrase))
 }
 
-/// The rule of a passphrase, wherever it is given.
+/// Validates a passphrase.
 fn passphrase(value: &Value) -> Result<String, Violation> {
     let wants = || json!({ "pattern": PASSPHRASE_PATTERN });
     let text = rule::described(wants, rule::text(SHORTEST_PASSPHRASE..=LONGEST_PASSPHRASE))(value)?;
@@ -94,12 +94,12 @@ async fn export(call: &mut OperatorCall) -> Outcome {
     let (salt, nonce) = (rand::random(), rand::random());
     let seal = move || sealed::seal(&content, &passphrase, salt, nonce);
     let bundle = app.auth.passwords.run(call.client.ip, seal).await?.map_err(refused)?;
-    // The export is on record before anything is handed out.
+    // The audit entry is written before anything is sent.
     call.update(Command::Audit, vec![audited(call, &channel, "channel.exported")]).await?;
     Ok(Reply::content(BYTES, bundle).uncached())
 }
 
-/// All that a channel holds, as of one moment.
+/// Reads all state of a channel as of one moment.
 async fn read(call: &OperatorCall, channel: &ChannelRecord) -> Result<Content, CallError> {
     let mut part = ask(call, channel, Export { from: Place::Rows(None) }).await?;
     let version = part.version;
@@ -152,7 +152,7 @@ async fn import(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::ok(&PlacedChannel::new(call, &channel, Some(&live))))
 }
 
-/// What an import needs beside the bundle.
+/// Reads what an import needs besides the bundle: the passphrase and the channel.
 fn ready(call: &OperatorCall) -> Result<(String, Arc<ChannelRecord>), CallError> {
     let given = call.http.headers().get(PASSPHRASE).and_then(|given| given.to_str().ok());
     let required = || Violation::new(IssueCode::Required, "is required");
@@ -162,7 +162,7 @@ fn ready(call: &OperatorCall) -> Result<(String, Arc<ChannelRecord>), CallError>
     Ok((passphrase, find(call)?))
 }
 
-/// Owners of the release before know of no bundles.
+/// Requires format 3, since owners of the previous release do not know bundles.
 fn has_format(call: &OperatorCall) -> Result<(), CallError> {
     if call.directory().format() >= Format::THIRD {
         return Ok(());
@@ -174,7 +174,7 @@ fn refused(error: BundleError) -> CallError {
     CallError::bad_request(error.to_string())
 }
 
-/// What is stored at once, in order. What says that the channel can log in comes last: until then there is nothing to log in with.
+/// Splits a session into parts to store in order. The credentials come last: until then nothing can log in.
 fn parts(mut rows: Vec<StateRow>, lids: Vec<LidPair>) -> Vec<(Vec<StateRow>, Vec<LidPair>)> {
     rows.sort_by_key(|row| row.name == CREDENTIALS);
     let mut parts: Vec<_> = lids.chunks(LIDS).map(|lids| (Vec::new(), lids.to_vec())).collect();

@@ -1,4 +1,4 @@
-//! Channels of all customers, with their place in the cluster.
+//! Channels of all customers, with their placement in the cluster.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ model::cursor! {
     ChannelCursor("admin-channels.1") { id: ChannelId }
 }
 
-/// The size of the page, whose channels, and where the page before ended.
+/// Reads the page size, the customer if only one is asked about, and where the previous page ended.
 fn asked(query: &Query<'_>) -> (usize, Option<CustomerId>, Option<ChannelId>) {
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
     (limit, query.id("customer_id"), query.cursor::<ChannelCursor>(ListId::only()).map(|cursor| cursor.id))
@@ -125,7 +125,7 @@ async fn lifecycle(call: &OperatorCall, channel: &ChannelRecord, trigger: Trigge
     ask(call, channel, Lifecycle { trigger, by_operator: true }).await
 }
 
-/// Asks the channel's owner, at no bucket's charge.
+/// Sends a request to the channel's owner without charging a bucket.
 pub(super) async fn ask<R: Request>(
     call: &OperatorCall,
     channel: &ChannelRecord,

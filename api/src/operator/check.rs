@@ -1,5 +1,4 @@
-//! `GET /v1/admin/check`: what is wrong with the cluster, or soon will be, and what to do about it. Above all: can a node
-//! be lost now?
+//! `GET /v1/admin/check`: what is wrong or soon will be, what to do about it, and whether a node can be lost now.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,23 +19,23 @@ use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::route::{GET, Route};
 
-/// A disk on which every second sync takes this long holds up every send.
+/// A median sync time from which a disk delays every send.
 const SLOW_SYNC: Duration = Duration::from_millis(50);
-/// One sync in a hundred that takes this long is on the way there.
+/// A 99th percentile of the sync time that warns of such a disk.
 const SLOW_SYNC_SOMETIMES: Duration = Duration::from_millis(100);
 
-/// Clocks that are this far apart put times into events and audit entries that do not fit together ...
+/// Clocks that differ this much put inconsistent times into events and audit entries.
 const CLOCK_WARNING: Duration = Duration::from_millis(500);
-/// ... and, this far, let tokens and links end at the wrong time.
+/// Clocks that differ this much make tokens and links expire at the wrong time.
 const CLOCK_FAILING: Duration = Duration::from_secs(5);
 
-/// The part of a node's session slots that is in use, in percent.
+/// Warn when this part of a node's session slots is in use, in percent.
 const SLOTS_WARNING: u64 = 90;
 
-/// A certificate that expires within this time is to be renewed.
+/// Warn when a certificate expires within this time.
 const EXPIRES_SOON: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// With fewer nodes than this no cluster survives the loss of one.
+/// With fewer nodes, no cluster survives the loss of one.
 const ENOUGH_NODES: usize = 3;
 
 pub fn routes() -> Vec<Route> {
@@ -86,7 +85,7 @@ pub struct Finding {
 
 type Judge = fn(&ClusterView, &TargetPolicy) -> Vec<Finding>;
 
-/// What is checked, how, and what is said of it when nothing is wrong.
+/// The checks: name, function, and the message when nothing is wrong.
 const TABLE: [(&str, Judge, &str); 14] = [
     ("nodes", |view, _| nodes(view), "all nodes answer: {nodes}"),
     ("shards", |view, _| shards(view), "every shard has a leader, and all its replicas keep up"),
@@ -135,7 +134,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::ok(&CheckView { status, can_lose_a_node: at_risk(&view).is_empty(), checks }))
 }
 
-/// How the cluster is, by what was found.
+/// The condition of the cluster, by the findings.
 pub fn condition(view: &ClusterView, findings: &[Finding]) -> Condition {
     if !view.groups_in(GroupState::NoLeader).is_empty() || view.in_service().next().is_none() {
         Condition::Outage
@@ -146,7 +145,7 @@ pub fn condition(view: &ClusterView, findings: &[Finding]) -> Condition {
     }
 }
 
-/// Makes all checks; each says something, be it that all is well.
+/// Runs all checks. Each gives at least one finding, even if nothing is wrong.
 pub fn findings(view: &ClusterView, policy: &TargetPolicy) -> Vec<Finding> {
     let mut found = Vec::new();
     for (check, judge, well) in TABLE {
@@ -165,7 +164,7 @@ impl Finding {
         self.level == Level::Ok
     }
 
-    /// Of a check that [`findings`] names.
+    /// A finding without the name of its check, which [`findings`] fills in.
     fn of_cluster(level: Level, message: String, remedy: &'static str) -> Self {
         Self { check: "".into(), level, node_id: None, message, remedy: Some(remedy.into()) }
     }
@@ -175,7 +174,7 @@ impl Finding {
     }
 }
 
-/// How bad something is that fails, or is on the way there; `None` where it is neither.
+/// The level of something that fails, or is near to failing; `None` if neither.
 fn level(fails: bool, is_near: bool) -> Option<Level> {
     if fails { Some(Level::Failing) } else { is_near.then_some(Level::Warning) }
 }
@@ -209,7 +208,7 @@ fn nodes(view: &ClusterView) -> Vec<Finding> {
     silent.chain(nobody_is_ready).chain(draining).chain(stale).chain(mixed).chain(format(view)).collect()
 }
 
-/// Whether every node understands a higher format than the cluster has.
+/// Warns when every node understands a higher format than the cluster has.
 fn format(view: &ClusterView) -> Option<Finding> {
     let understood: Option<Vec<_>> =
         view.survey.values().map(|heard| heard.as_ref().ok().map(|heard| heard.report.status.format)).collect();
@@ -253,7 +252,7 @@ fn shards(view: &ClusterView) -> Vec<Finding> {
     leaderless.into_iter().chain(short).chain(stalled).collect()
 }
 
-/// Groups of which replicas were found to differ, as their leaders say.
+/// Groups whose leaders have found replicas that differ.
 fn replicas(view: &ClusterView) -> Vec<Finding> {
     let remedy = "find the nodes whose data is wrong, keep a copy of their data folders, remove them from the cluster, and let \
                   them join again with empty data folders";
@@ -283,7 +282,7 @@ fn at_risk(view: &ClusterView) -> Vec<(NodeId, Vec<ShardId>)> {
 fn lose_a_node(view: &ClusterView) -> Vec<Finding> {
     let few = view.survey.len() < ENOUGH_NODES;
     let (level, remedy) = match few {
-        // A cluster of one or two never can, so this is no news: `can_lose_a_node` says it to whoever is about to stop a node.
+        // Only a warning, as two nodes can never lose one; check `can_lose_a_node` before a node is stopped.
         true => (Level::Warning, "grow the cluster to three nodes; until then stopping a node is an outage"),
         false => (Level::Failing, "stop no node until this is resolved"),
     };
@@ -304,7 +303,7 @@ fn leads(view: &ClusterView) -> Vec<Finding> {
     vec![Finding::of_cluster(Level::Warning, message, remedy)]
 }
 
-/// Tasks that panicked. They are begun again, and what made them panic may still be there.
+/// Tasks that panicked. They were restarted, but the cause may still be there.
 fn tasks(view: &ClusterView) -> Vec<Finding> {
     let remedy =
         "report what its log says about it and right before it; if it continues, the work of that task is not done";
@@ -411,7 +410,7 @@ fn secrets(view: &ClusterView) -> Vec<Finding> {
         let lacking = view.sealed_under.keys().find(|master| !heard.report.master_keys.contains(master))?;
         let message = format!("node {node} does not have the master key {lacking}, under which something is encrypted");
         let remedy = "name it in secrets.master_key_file, or in secrets.previous_master_key_file";
-        // An earlier release does not say which it has.
+        // Earlier releases do not report their keys.
         (!heard.report.master_keys.is_empty()).then(|| Finding::of_node(node, Level::Failing, message, remedy))
     });
     let several = (view.sealed_under.len() > 1).then(|| {
@@ -426,7 +425,7 @@ fn secrets(view: &ClusterView) -> Vec<Finding> {
     lacks.chain(several).chain(rotates).collect()
 }
 
-/// Keys of the configuration that have to be alike, as far as nodes say what they are.
+/// Settings that must be equal on all nodes and differ, among those that nodes report.
 fn alike(view: &ClusterView) -> Vec<Finding> {
     let mut said: BTreeMap<&str, Vec<(NodeId, &str)>> = BTreeMap::new();
     for (node, heard) in view.heard() {
@@ -437,15 +436,15 @@ fn alike(view: &ClusterView) -> Vec<Finding> {
     let differing = said.into_iter().filter_map(|(key, values)| {
         let message = format!("{key} {}", unlike(values)?);
         let (level, remedy) = match key {
-            // The fence of one timing may outlast the elections of another.
+            // With different timings, the fence of one node may outlast the elections of another.
             "cluster.timing" => (
                 Level::Failing,
                 "stop all nodes, correct it where it is wrong, and start them: changing one node after the other is \
                  not safe",
             ),
-            // A channel that moves to such a node has a state that its driver cannot read, and stays in error.
+            // A channel that moves to such a node has state that its driver cannot read, and stays in error.
             "network.driver" => (Level::Failing, "stop those whose driver is wrong, correct it, and start them"),
-            // As it is for a while in a change that goes from node to node.
+            // Such settings may differ for a while during a rolling change.
             _ => (Level::Warning, "correct it where it is wrong, and restart those nodes"),
         };
         Some(Finding::of_cluster(level, message, remedy))
@@ -479,7 +478,7 @@ mod tests {
 
     use super::*;
 
-    /// A node as it is heard, ready or drained.
+    /// A node that answers, ready or drained.
     fn heard(draining: bool) -> Heard {
         let status = NodeStatus {
             version: "0.2.0".to_owned(),
@@ -525,7 +524,7 @@ mod tests {
     #[test]
     fn what_has_to_be_alike_is_named_with_the_nodes_that_differ() {
         let mut view = view(&[false, false, false, false]);
-        // The fourth is of an earlier release, which does not say.
+        // The fourth node has an earlier release, which does not report it.
         for (node, timing) in [(1, "80ms"), (2, "250ms"), (3, "80ms")] {
             let Some(Ok(heard)) = view.survey.get_mut(&node) else { panic!("node {node} was heard") };
             let (driver, store) = if node == 1 { ("whatsapp", "s3") } else { ("simulated", "local") };

@@ -61,7 +61,7 @@ pub struct CustomerView {
 pub struct CustomerLimits {
     pub customer: BucketRule,
     pub channel: BucketRule,
-    // Release 0.2.0 does not say.
+    // Release 0.2.0 does not send this field.
     #[serde(default)]
     #[schemars(!default)]
     pub storage: StorageLimits,
@@ -110,7 +110,7 @@ model::cursor! {
     CustomerCursor("customers.1") { created_at: Timestamp, id: CustomerId }
 }
 
-/// The size of the page, and where the one before ended.
+/// Reads the page size, and where the previous page ended.
 fn asked(query: &Query<'_>) -> (usize, Option<(Timestamp, CustomerId)>) {
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
     (limit, query.cursor::<CustomerCursor>(ListId::only()).map(|cursor| (cursor.created_at, cursor.id)))
@@ -157,7 +157,7 @@ async fn patch(call: &mut OperatorCall) -> Outcome {
     let (mut name, mut email) = (known.name.clone(), known.email.clone());
     let (mut plan, mut limits) = (known.plan.clone(), known.limits);
     asked.apply(&mut name, &mut email, &mut plan, &mut limits);
-    // Only what differs is proposed: what another operator changes meanwhile stays.
+    // Only changed fields are proposed, so that a concurrent change by another operator stays.
     let change = CustomerChange {
         name: changed(&known.name, name),
         email: changed(&known.email, email),
@@ -183,7 +183,7 @@ fn changed<T: PartialEq>(old: &T, new: T) -> Change<T> {
     if *old == new { Change::Keep } else { Change::To(new) }
 }
 
-/// Keys and channels end at once; the owners find their channels deleted. Data goes at the end of the grace period.
+/// Deletes a customer. Keys and channels end at once (owners notice the deletion); data goes after the grace period.
 async fn delete(call: &mut OperatorCall) -> Outcome {
     let known = find(call)?;
     let entry = call.audited(known.id, "customer.deleted", Target::new("customer", known.id, known.name.as_str()));

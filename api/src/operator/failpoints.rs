@@ -1,6 +1,6 @@
-//! `/v1/admin/failpoints`: lets a node of a build for tests fail on purpose, while it runs.
+//! `/v1/admin/failpoints`: makes a running node of a test build fail on purpose.
 //!
-//! The routes are there in a build that has failpoints and in no release, and so they are not in the document.
+//! The routes exist only in builds with failpoints, never in releases, so they are not in the OpenAPI document.
 
 use model::error::CallError;
 use model::field::{Body, rule};
@@ -10,7 +10,7 @@ use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::route::{DELETE, GET, PUT, Route};
 
-/// Characters that say what a failpoint does.
+/// The longest actions of a failpoint, in characters.
 const LONGEST_ACTIONS: usize = 256;
 
 pub fn routes() -> Vec<Route> {

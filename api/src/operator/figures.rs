@@ -1,4 +1,4 @@
-//! `GET /v1/admin/figures`: what the nodes had to do lately, so that charts need no monitoring system.
+//! `GET /v1/admin/figures`: the recent load of the nodes, so that charts need no monitoring system.
 
 use model::id::NodeId;
 use model::time::Timestamp;
@@ -11,10 +11,10 @@ use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::route::{GET, Route};
 
-/// Points of a node in an answer.
+/// The most points per node in a response.
 const MOST_POINTS: u32 = 180;
 
-/// How far back an answer goes when nothing is said, in seconds.
+/// The default time span of a response, in seconds.
 const BY_DEFAULT: u32 = 3_600;
 
 pub fn routes() -> Vec<Route> {
@@ -95,7 +95,7 @@ impl From<Point> for FiguresPoint {
     }
 }
 
-/// From when on, and in which steps.
+/// Reads the begin of the time span, and chooses the step.
 fn asked(query: &Query<'_>, now: Timestamp) -> (Timestamp, u32) {
     let since = query.time("since");
     let seconds = since.map_or(u64::from(BY_DEFAULT), |since| now.since(since).as_secs()).min(u64::from(KEPT));
@@ -103,7 +103,7 @@ fn asked(query: &Query<'_>, now: Timestamp) -> (Timestamp, u32) {
     (Timestamp(now.0 - i64::from(seconds) * 1000), step(seconds))
 }
 
-/// The shortest step, in whole steps of the nodes, that fits.
+/// The shortest step that fits, as a multiple of the nodes' own step.
 fn step(seconds: u32) -> u32 {
     seconds.div_ceil(MOST_POINTS).next_multiple_of(STEP).max(STEP)
 }

@@ -1,4 +1,4 @@
-//! `/v1/admin/format`: which releases the nodes run, and what they may store and say to each other because of it.
+//! `/v1/admin/format`: the releases that the nodes run, and the format that they may therefore store and send.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::route::{GET, POST, Route};
 
-/// How long the directory may take, once all nodes have answered.
+/// How long the directory may take once all nodes have answered.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 pub fn routes() -> Vec<Route> {

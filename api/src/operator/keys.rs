@@ -1,4 +1,4 @@
-//! `/v1/admin/keys`: the API keys of all customers, when each was last used, and their revocation. Never a secret.
+//! `/v1/admin/keys`: the API keys of all customers, without their secrets: listing with last use, and revocation.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ async fn revoke(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::ok(&call.directory().read(|state| OwnedKey::of(&revoked, state, call.now))))
 }
 
-/// The key of the path, by its id or, where no other key has the same one, by its prefix.
+/// The key that the path names, by its id, or by its prefix if that is unique.
 fn named(call: &OperatorCall) -> Result<Arc<KeyRecord>, CallError> {
     let (id, text): (Option<KeyId>, &str) = (call.id("id"), call.parameter("id"));
     let found: Vec<Arc<KeyRecord>> = call.directory().read(|state| match id {

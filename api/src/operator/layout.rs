@@ -1,4 +1,4 @@
-//! `/v1/admin/layout`: where the shards lie, what the ring of the nodes wants, and the way from the one to the other.
+//! `/v1/admin/layout`: the placement of the shards, the one that the ring of nodes wants, and the changes between them.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,10 +25,10 @@ use crate::reply::{Outcome, Reply, view_of};
 use crate::request_context::OperatorCall;
 use crate::route::{GET, POST, Route};
 
-/// How long nodes may take to say how far new replicas are.
+/// How long nodes may take to report the progress of new replicas.
 const COPIES_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The most moves that may run at once.
+/// The most moves that may run concurrently.
 const MOST_AT_ONCE: u64 = 64;
 
 pub fn routes() -> Vec<Route> {
@@ -145,7 +145,7 @@ pub struct PlanView {
     /// What the moves would cost.
     pub cost: Cost,
     /// The load of the nodes now, and after the moves.
-    // Release 0.1.0 does not say.
+    // Release 0.1.0 does not send this field.
     #[serde(default)]
     #[schemars(!default)]
     pub nodes: Vec<BurdenView>,
@@ -218,7 +218,7 @@ impl From<&LayoutRecord> for ChangeView {
 impl Cost {
     fn of(moves: &[MoveRecord], state: &DirectoryState) -> Self {
         let copied = |each: &MoveRecord| each.to.iter().filter(|node| !each.from.contains(node)).count();
-        // A shard that goes in several steps may be led elsewhere more than once; it is counted once.
+        // A shard that moves in several steps may change its leader more than once; it counts once.
         let led_elsewhere =
             |each: &&MoveRecord| state.placement.get(&each.shard).is_some_and(|place| place.leader != each.leader);
         let shards: BTreeSet<ShardId> = moves.iter().filter(led_elsewhere).map(|each| each.shard).collect();
@@ -231,7 +231,7 @@ impl Cost {
 }
 
 impl ChangeView {
-    /// Adds how far the replicas are that are being made.
+    /// Adds the progress of the replicas that are being created.
     fn with_copies(mut self, copies: &BTreeMap<ShardId, CopyProgress>) -> Self {
         for each in self.moves.iter_mut().filter(|each| each.state == MoveState::Running) {
             let of_it = copies.get(&each.shard).filter(|copy| copy.total > 0);
@@ -242,7 +242,7 @@ impl ChangeView {
     }
 }
 
-/// By shard, the replicas that are being made, together, as the leaders say.
+/// The progress of new replicas, summed per shard, as the leaders report it.
 async fn copies(call: &OperatorCall) -> BTreeMap<ShardId, CopyProgress> {
     let survey = call.cluster().survey(COPIES_PATIENCE).await;
     let mut copies: BTreeMap<ShardId, CopyProgress> = BTreeMap::new();
@@ -316,7 +316,7 @@ async fn plan_moves(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::ok(&view))
 }
 
-/// The body of `apply`: the number of a plan, and how many moves run at a time.
+/// Parses the body of `apply`: the number of a plan, and how many moves run concurrently.
 fn parse_apply(body: &Body) -> Result<(Option<u64>, u16), CallError> {
     body.read(|fields| {
         let number = fields.optional("number", rule::integer(1..=u64::from(u32::MAX)));
@@ -349,7 +349,7 @@ async fn cancel(call: &mut OperatorCall) -> Outcome {
     change(call)
 }
 
-/// The last change as it stands now.
+/// Answers with the current state of the last change.
 fn change(call: &OperatorCall) -> Outcome {
     let view = call.directory().read(|state| state.layout.as_ref().map(|layout| ChangeView::from(&**layout)));
     view.map(|view| Reply::accepted(&view)).ok_or_else(|| CallError::not_found("layout", ""))
@@ -409,7 +409,7 @@ async fn move_to(call: &OperatorCall, shard: ShardId, node: Option<NodeId>) -> O
     Ok(Reply::accepted(&Moved { shard, from, to }))
 }
 
-/// The other replica of a shard that should lead the fewest, of those that were heard.
+/// Of a shard's other replicas whose nodes answered, the one that should lead the fewest shards.
 fn least_loaded(state: &DirectoryState, place: &PlacementRecord, heard: &BTreeSet<NodeId>) -> Option<NodeId> {
     let leads = |node: &NodeId| state.placement.values().filter(|other| other.leader == *node).count();
     let able = |node: &NodeId| heard.contains(node) && state.nodes.get(node).is_some_and(|record| record.state.leads());

@@ -1,10 +1,10 @@
-//! `GET /metrics`: Prometheus text. No token, since the port is private and the text holds no tenant's data.
+//! `GET /metrics`: Prometheus text. Needs no token, since the port is private and the text holds no tenant's data.
 
 use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
 use crate::route::{GET, Route};
 
-/// The format of Prometheus.
+/// The content type of Prometheus text.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub fn routes() -> Vec<Route> {

@@ -1,9 +1,9 @@
-//! The operator's port: customers and their members, channels of all customers, support tickets, metrics, how the
-//! cluster is, and what is placed on its nodes.
+//! The operator's port: customers and their members, channels of all customers, support tickets, metrics, the state of
+//! the cluster, and the placement on its nodes.
 //!
-//! What a route answers is a view beside it, public for the commands of `node` that show it.
+//! The view that a route returns is public and in the same file, for the commands of `node` that show it.
 //!
-//! `status`, `shards` and `check` rest on a `survey`: every node is asked about itself.
+//! `status`, `shards` and `check` use a `survey`, which asks every node for a report.
 
 pub mod audit;
 pub mod backup;
@@ -46,7 +46,7 @@ pub fn routes() -> Vec<Route> {
     routes
 }
 
-/// The word under which the interface shows a value.
+/// The word by which the interface shows a value.
 pub fn word<T: Serialize>(value: &T) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,

@@ -1,5 +1,4 @@
-//! `/v1/admin/nodes`: the members of the cluster, what each leads, how its disk and its clock are, and how it is taken
-//! out of service and removed.
+//! `/v1/admin/nodes`: members of the cluster with their shards, disks and clocks; draining and removing them.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -80,7 +79,7 @@ pub struct NodeView {
     #[schemars(extend("enum" = ["ready", "draining", "down"]))]
     pub state: Cow<'static, str>,
     /// Whether it serves callers, as its own `/readyz` says.
-    // Release 0.1.0 does not say.
+    // Release 0.1.0 does not send this field.
     #[serde(default = "serves_unsaid")]
     #[schemars(!default)]
     pub serves: bool,
@@ -237,8 +236,8 @@ async fn drain(call: &mut OperatorCall) -> Outcome {
     let led = call.directory().read(|state| state.nodes.get(&node).is_some_and(|node| node.state.leads()));
     call.cluster().judge_drain(node, force).await.map_err(|obstacle| CallError::bad_request(obstacle.to_string()))?;
     let view = change(call, node, MemberCommand::Drain(node), "node.drained").await?;
-    // What was judged at the same time has not been seen: whoever finds another drain now, or nobody left who leads, takes its own
-    // back.
+    // Concurrent drains were judged without seeing each other. A request that now finds another drained node, or no
+    // node left that can lead, undoes its own drain.
     let (drained, is_last) = call.directory().read(|state| {
         let others = || state.nodes.values().filter(|other| other.id != node);
         let drained = others().find(|other| other.state == NodeState::Draining).map(|other| other.id);
@@ -268,7 +267,7 @@ fn forced(query: &Query<'_>) -> bool {
     query.flag("force").unwrap_or(false)
 }
 
-/// What is left once the node of the path is removed.
+/// Judges what remains once the node that the path names is removed.
 async fn judged(call: &OperatorCall, node: NodeId) -> Result<Rest, CallError> {
     let force = call.asked(forced)?;
     call.cluster().judge_removal(node, force).await.map_err(|risk| CallError::bad_request(risk.to_string()))
@@ -286,7 +285,7 @@ async fn preview_removal(call: &mut OperatorCall) -> Outcome {
 async fn remove(call: &mut OperatorCall) -> Outcome {
     let node = named(call)?;
     let rest = judged(call, node).await?;
-    // One that was judged at the same time as another must not leave fewer behind than it was judged by.
+    // The removal is refused if a concurrent one has left fewer nodes than were judged here.
     let command = match call.directory().format() >= Format::THIRD {
         true => MemberCommand::LeaveBehind { node, others: rest.others.clone() },
         false => MemberCommand::Leave(node),
@@ -295,14 +294,14 @@ async fn remove(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::accepted(&RemovalView { node, left: rest.into() }))
 }
 
-/// The node of the path, which must be a member.
+/// The node that the path names, which must be a member.
 fn named(call: &OperatorCall) -> Result<NodeId, CallError> {
     let id: Option<NodeId> = call.id("id");
     id.filter(|id| call.directory().read(|state| state.nodes.contains_key(id)))
         .ok_or_else(|| CallError::not_found("node", call.parameter("id")))
 }
 
-/// The node as the command made it: one that leaves and holds nothing may have gone before anybody looks again.
+/// Runs a command, and returns the node as it left it. A leaving node may be gone before the next read.
 async fn change(
     call: &OperatorCall,
     node: NodeId,

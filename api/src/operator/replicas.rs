@@ -1,5 +1,4 @@
-//! `GET /v1/admin/replicas`: what this node's replicas hold, as hashes: replicas that have applied the same entries are
-//! equal.
+//! `GET /v1/admin/replicas`: hashes of this node's replicas, which are equal where the same entries were applied.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::route::{GET, Route};
 
-/// All rows of a group are read for it.
+/// Timeout for hashing, which reads all rows of all groups.
 const PATIENCE: Duration = Duration::from_secs(25);
 
 pub fn routes() -> Vec<Route> {

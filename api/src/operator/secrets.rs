@@ -1,6 +1,6 @@
-//! `/v1/admin/secrets`, and `POST /v1/admin/keys/rotate`: under which master key what is sealed, and the exchange of
-//! the master key; beside it the rotations of the key that signs session tokens and of the authority by which nodes
-//! know each other.
+//! `/v1/admin/secrets`, and `POST /v1/admin/keys/rotate`: which master keys things are sealed under, and the exchange
+//! of the master key; also the rotations of the key that signs session tokens, and of the certificate authority of the
+//! nodes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::route::{GET, POST, Route};
 
-/// How long a node may take to say which keys it has.
+/// How long a node may take to report its keys.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub fn routes() -> Vec<Route> {
@@ -182,7 +182,7 @@ pub struct NodeView {
     pub error: Option<String>,
 }
 
-/// What the nodes said: the keys that each was given, or why that is not known.
+/// The master keys that each node was given, or why that is not known.
 type Given = BTreeMap<NodeId, Result<Vec<MasterKeyId>, String>>;
 
 fn given(survey: Survey) -> Given {
@@ -337,7 +337,7 @@ async fn rotate(call: &mut OperatorCall) -> Outcome {
                      secrets.master_key_file and secrets.previous_master_key_file there, and restart it"
                 )));
             }
-            // A node that joins says which keys it lacks when it starts.
+            // A node that joins reports missing keys when it starts.
             Err(_) if call.directory().read(joins) => {}
             Err(error) => {
                 return Err(CallError::bad_request(format!(

@@ -1,4 +1,4 @@
-//! `GET /v1/admin/shards`: the Raft groups of the cluster, who leads them and how their replicas keep up.
+//! `GET /v1/admin/shards`: the Raft groups of the cluster, their leaders, and how their replicas keep up.
 
 use std::borrow::Cow;
 
@@ -35,7 +35,7 @@ pub struct ShardView {
     /// The epoch of its owner.
     pub term: u64,
     /// Whether its leader cannot commit what it has proposed, as that node reports.
-    // Earlier releases do not say.
+    // Earlier releases do not send this field.
     #[serde(default)]
     #[schemars(!default)]
     pub stalled: bool,

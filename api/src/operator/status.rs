@@ -1,4 +1,4 @@
-//! `GET /v1/admin/status`: the cluster in one answer.
+//! `GET /v1/admin/status`: the state of the cluster in one response.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub struct StatusView {
     /// Of the release.
     pub version: String,
     /// What the nodes may store and send; see `GET /v1/admin/format`.
-    // Release 0.1.0 says neither this nor the releases.
+    // Release 0.1.0 sends neither this nor `releases`.
     #[serde(default)]
     #[schemars(!default)]
     pub format: Format,
@@ -60,7 +60,7 @@ pub struct StatusView {
     /// What is wrong; `GET /v1/admin/check` also lists what is right.
     pub findings: Vec<Finding>,
     /// Who asks: the name of the token, or `null` for the one that all operators share.
-    // Earlier releases say neither this nor what the token may do.
+    // Earlier releases send neither this nor `access`.
     #[serde(default)]
     #[schemars(!default)]
     pub operator: Option<String>,
@@ -86,7 +86,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
     let all = findings(&view, &call.app.config.target_policy);
     let answer = call.directory().read(|state| {
         let mut channels = channels(&view);
-        // What was never touched has no row at its owner.
+        // A channel that was never used has no row at its owner.
         let live = state.channels.values().filter(|channel| channel.deleted_at.is_none()).count() as u64;
         let known: u64 = channels.values().sum();
         *channels.entry(Status::Pending.as_str().to_owned()).or_default() += live.saturating_sub(known);

@@ -1,5 +1,5 @@
-//! `GET /v1/admin/webhooks/stuck`: the endpoints whose webhooks do not get through, of all customers; and
-//! `POST /v1/admin/webhook-endpoints/{id}/enable`, which calls one again that the gateway had given up.
+//! `GET /v1/admin/webhooks/stuck`: endpoints of all customers whose webhooks do not get through; and
+//! `POST /v1/admin/webhook-endpoints/{id}/enable`, which enables an endpoint again that the gateway has disabled.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -25,13 +25,13 @@ use crate::reply::{List, Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::route::{GET, POST, Route};
 
-/// What waits for less is on its way.
+/// The default age in seconds from which a waiting delivery counts as stuck.
 const WAITS: u64 = 60;
 
-/// The longest time that may be asked for: deliveries are tried for three days and kept for thirty.
+/// The largest age in seconds: deliveries are tried for three days and kept for thirty.
 const LONGEST: usize = 30 * 86_400;
 
-/// Endpoints of an answer that are told of with their last error: each costs a question to a shard.
+/// The most endpoints of a response with their last error, since each costs a request to a shard.
 const MOST_ERRORS: usize = 50;
 
 pub fn routes() -> Vec<Route> {
@@ -59,7 +59,7 @@ fn parse_reason(body: &Body) -> Result<String, CallError> {
 }
 
 async fn enable(call: &mut OperatorCall) -> Outcome {
-    // The body is judged before the resource is looked up.
+    // The body is validated before the resource is looked up.
     let reason = parse_reason(&call.object().await?)?;
     let known = call.known("id", |state, id: EndpointId| state.endpoints.get(&id).cloned());
     let endpoint = known.ok_or_else(CallError::webhook_endpoint_not_found)?;
@@ -79,11 +79,11 @@ async fn enable(call: &mut OperatorCall) -> Outcome {
 }
 
 model::cursor! {
-    /// The last endpoint of an answer that was cut.
+    /// The last endpoint of a response that could not hold all.
     StuckCursor("admin-stuck.1") { since: Option<Timestamp>, id: EndpointId }
 }
 
-/// How long something must have waited, the one customer that is asked about, and where the answer before ended.
+/// Reads how long a delivery must have waited, the only customer if any, and where the previous response ended.
 fn asked(query: &Query<'_>) -> (Duration, Option<CustomerId>, Option<StuckCursor>) {
     let seconds = query.number("older_than_seconds", 0, LONGEST).map_or(WAITS, |seconds| seconds as u64);
     (Duration::from_secs(seconds), query.id("customer_id"), query.cursor(ListId::only()))
@@ -142,7 +142,7 @@ async fn list(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::ok(&cut(stuck)))
 }
 
-/// As many as one answer holds.
+/// Truncates the list to what one response holds.
 fn cut(stuck: Vec<StuckEndpoint>) -> List<StuckEndpoint> {
     List::cut(stuck, |endpoint| {
         let (since, id) = endpoint.place();
@@ -150,7 +150,7 @@ fn cut(stuck: Vec<StuckEndpoint>) -> List<StuckEndpoint> {
     })
 }
 
-/// What the last attempt at the oldest delivery of an endpoint came to, as far as its shard says so in time.
+/// The result of the last attempt at the oldest delivery of an endpoint, if its shard answers in time.
 async fn last_error(call: &OperatorCall, endpoint: &StuckEndpoint, context: &CallContext) -> Option<String> {
     let detail = call.cluster().delivery(endpoint.customer_id, endpoint.first?, context).await.ok()??;
     let last = detail.attempts.last()?;
@@ -158,7 +158,7 @@ async fn last_error(call: &OperatorCall, endpoint: &StuckEndpoint, context: &Cal
 }
 
 impl StuckEndpoint {
-    /// In the list: by how long it has waited, or failed.
+    /// The position in the list: by how long the endpoint has waited or failed.
     fn place(&self) -> (Option<Timestamp>, EndpointId) {
         (self.oldest.or(self.failing_since), self.endpoint_id)
     }
@@ -173,7 +173,7 @@ impl StuckEndpoint {
         let waits = waiting.filter(|waiting| waiting.oldest <= before);
         let failing_since = endpoint.health.failing_since;
         let state = match (endpoint.enabled, waits) {
-            // One that a customer switched off, and for which nothing waits, is as it should be.
+            // An endpoint that its customer disabled, with nothing waiting, is not stuck.
             (false, None) if endpoint.disabled_reason.is_none() => return None,
             (false, _) => "disabled",
             (true, _) if failing_since.is_some_and(|since| since <= before) => "failing",

@@ -1,4 +1,4 @@
-//! What an operator's question about the whole cluster rests on: each node's own words, and how the groups stand by them.
+//! Collects the state of the cluster for operators: the report of each node, and the states of the groups.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,26 +11,26 @@ use shard::assessment::{DIRECTORY, GroupState, GroupView, Wanted, groups};
 use shard::cluster::Cluster;
 use shard::report::{Heard, Survey};
 
-/// How long nodes may take to look at themselves: a slow disk is tried with a few syncs.
+/// How long nodes may take to report. A slow disk is tested with a few syncs.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The cluster at one moment.
+/// The state of the cluster at one moment.
 pub struct ClusterView {
     pub survey: Survey,
     /// The directory, then the shards.
     pub groups: Vec<GroupView>,
     /// How many sessions each node may hold.
     pub slots: BTreeMap<NodeId, u32>,
-    /// What the nodes may store and say.
+    /// The cluster's format: what nodes may store and send.
     pub format: Format,
-    /// How many data keys are sealed under which master key.
+    /// The number of data keys that are sealed under each master key.
     pub sealed_under: BTreeMap<MasterKeyId, usize>,
-    /// Whether the authority by which nodes know each other is being rotated.
+    /// Whether the certificate authority of the nodes is being rotated.
     pub authority_rotates: bool,
 }
 
 impl ClusterView {
-    /// Asks all nodes.
+    /// Asks all nodes for their reports.
     pub async fn of(cluster: &Cluster) -> Self {
         let survey = cluster.survey(PATIENCE).await;
         let (wanted, slots) =
@@ -60,12 +60,12 @@ impl ClusterView {
         self.heard().filter(|(_, heard)| !heard.report.status.draining).map(|(node, _)| node)
     }
 
-    /// The nodes whose `/readyz` says so: balancers send requests to no other.
+    /// The nodes whose `/readyz` says that they are ready. Load balancers send requests only to these.
     pub fn ready(&self) -> impl Iterator<Item = NodeId> {
         self.heard().filter(|(_, heard)| heard.report.status.is_ready()).map(|(node, _)| node)
     }
 
-    /// The groups that stand so.
+    /// The groups in a state.
     pub fn groups_in(&self, state: GroupState) -> Vec<ShardId> {
         self.groups.iter().filter(|group| group.state() == state).map(|group| group.id).collect()
     }

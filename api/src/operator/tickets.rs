@@ -1,4 +1,4 @@
-//! Support tickets of all customers: `/v1/admin/support/tickets`, where they are answered and closed.
+//! Support tickets of all customers: `/v1/admin/support/tickets`, for answering and closing them.
 
 use model::error::ErrorCode as E;
 use model::id::{CustomerId, TicketMessageId};
@@ -67,7 +67,7 @@ impl OwnedTicket {
     }
 }
 
-/// The one customer whose tickets are asked for, and the page.
+/// Reads the customer if only one is asked about, and the page.
 fn asked(query: &Query<'_>) -> (Option<CustomerId>, Page) {
     (query.id("customer_id"), Page::asked(query, ListId::only()))
 }
@@ -83,7 +83,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::ok(&Conversation::of(call, ticket.id, OwnedTicket::of(call, &ticket)).await?))
 }
 
-/// Sets the status; that of a closed ticket too, so that it can be opened again.
+/// Sets the status, also of a closed ticket, so that it can be opened again.
 async fn patch(call: &mut OperatorCall) -> Outcome {
     let status = parse_status(&call.object().await?)?;
     let ticket = find(call).await?.id;
@@ -91,7 +91,7 @@ async fn patch(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::ok(&OwnedTicket::of(call, &ticket)))
 }
 
-/// An answer; it is the customer's turn then, unless the body says otherwise.
+/// Adds an answer. The ticket then waits for the customer, unless the body sets another status.
 async fn answer(call: &mut OperatorCall) -> Outcome {
     let (message, status) = parse_answer(&call.object().await?)?;
     let ticket = find(call).await?.id;

@@ -1,4 +1,4 @@
-//! `POST /v1/admin/tokens`: what lets one node in (`gateway join`).
+//! `POST /v1/admin/tokens`: tokens with which one node can join (`gateway join`).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,13 +20,13 @@ use crate::reply::{Outcome, Reply};
 use crate::request_context::OperatorCall;
 use crate::route::{POST, Route};
 
-/// How long a token lives when nobody says otherwise, in seconds.
+/// The default lifetime of a token, in seconds.
 const LIFE: u64 = 3600;
 
-/// The longest life of a token: a week.
+/// The longest lifetime of a token: a week, in seconds.
 const LONGEST_LIFE: u64 = 7 * 24 * 3600;
 
-/// How soon a node that has the authority's key has brought it, and between two looks for it.
+/// How long to wait for the authority's key from the node that has it, and how often to look for it.
 const BROUGHT: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 

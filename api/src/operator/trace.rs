@@ -1,5 +1,5 @@
-//! `GET /v1/admin/messages/{message_id}/trace`: what became of a message, step by step, in every channel that knows it.
-//! Says nothing of what the message says.
+//! `GET /v1/admin/messages/{message_id}/trace`: what happened to a message, step by step, in every channel that has it.
+//! The content of the message is not shown.
 
 use std::borrow::Cow;
 
@@ -21,10 +21,10 @@ use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::OperatorCall;
 use crate::route::{GET, Route};
 
-/// Channels that are asked for a message at a time.
+/// How many channels are asked for a message at a time.
 const AT_ONCE: usize = 5_000;
 
-/// Rows of one message in one channel: an edit of a message bears an id of its own, so there is hardly more than one.
+/// The most rows of a message in one channel. Edits have their own ids, so there is hardly more than one.
 const MOST_ROWS: usize = 10;
 
 pub fn routes() -> Vec<Route> {
@@ -116,7 +116,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
     if traces.is_empty() { Err(missing()) } else { Ok(Reply::ok(&List::whole(traces))) }
 }
 
-/// The rows of a message in one channel, with all that their deliveries went through, as far as there is room for it.
+/// The rows of a message in one channel, with the steps of their deliveries as far as there is room for them.
 async fn trace(
     call: &OperatorCall,
     channel: ChannelId,

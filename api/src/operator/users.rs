@@ -1,5 +1,5 @@
-//! Members of customers: `/v1/admin/customers/{id}/users`. On premises nobody signs up, so the operator makes the first
-//! member, and helps those who cannot log in.
+//! Members of customers: `/v1/admin/customers/{id}/users`. On premises nobody signs up, so the operator creates the
+//! first member, and helps members who cannot log in.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl From<&UserRecord> for UserView {
     }
 }
 
-/// The body of a create. Whom the operator makes a member needs no message to confirm the address.
+/// Parses the body of a creation. Members that an operator creates are confirmed by default.
 fn parse_create(body: &Body) -> Result<(String, String, Role, bool), CallError> {
     body.read(|fields| {
         let email = fields.required("email", email);
@@ -71,7 +71,7 @@ fn parse_create(body: &Body) -> Result<(String, String, Role, bool), CallError> 
     })
 }
 
-/// The role, whether the address is confirmed, and the new password, which is still to be hashed.
+/// The role, whether the address is confirmed, and the new password before hashing.
 type Patch = (Change<Role>, Change<bool>, Option<String>);
 
 fn parse_patch(body: &Body) -> Result<Patch, CallError> {
@@ -100,7 +100,7 @@ async fn create(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::created(&UserView::from(&user)))
 }
 
-/// Another role acts with the member's next request; another password ends the member's sessions.
+/// Changes a member. A role takes effect with the member's next request; a new password ends the member's sessions.
 async fn patch(call: &mut OperatorCall) -> Outcome {
     let (role, email_verified, password) = parse_patch(&call.object().await?)?;
     let user = find(call)?;
@@ -123,7 +123,7 @@ async fn delete(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::no_content())
 }
 
-/// The live customer of the path.
+/// The live customer that the path names.
 fn customer(call: &OperatorCall) -> Result<CustomerId, CallError> {
     Ok(customers::find(call)?.id)
 }

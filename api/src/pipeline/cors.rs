@@ -1,6 +1,6 @@
-//! Lets scripts of the configured origins read answers. Off unless origins are configured.
+//! CORS: lets browser scripts of the configured origins read responses. Off unless origins are configured.
 //!
-//! Credentials are bearer tokens, which a browser never adds by itself, so no answer allows credentials.
+//! Credentials are bearer tokens, which a browser never adds by itself, so no response allows credentials.
 
 use salvo::Request;
 use salvo::http::header::{
@@ -13,22 +13,22 @@ use crate::config::CorsOrigins;
 use crate::reply::Reply;
 use crate::route::PathRoutes;
 
-/// What scripts may read of an answer beside its body.
+/// Response headers that scripts may read.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Scope, Retry-After, ETag, \
      X-Gateway-Restart-Required",
 );
 
-/// What scripts may send.
+/// Request headers that scripts may send.
 const ACCEPTED: HeaderValue = HeaderValue::from_static(
     "Authorization, Content-Type, If-Match, If-None-Match, Last-Event-ID, Range, X-Filename, X-Request-Id",
 );
 
-/// How long a browser may keep the answer to a preflight: ten minutes, so that a changed configuration is soon known.
+/// How long a browser may cache the response to a preflight, in seconds: a changed configuration takes effect soon.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
 impl CorsOrigins {
-    /// What answers to this request say of its origin. The value is that of the header, when it is allowed.
+    /// Decides which CORS headers the responses to this request get. An allowed origin is echoed.
     pub fn judge(&self, request: &Request) -> Judgement {
         let origin = request.headers().get(ORIGIN);
         let allowed = match self {
@@ -42,15 +42,15 @@ impl CorsOrigins {
     }
 }
 
-/// What becomes of one request.
+/// The CORS decision for one request.
 pub struct Judgement {
-    /// Whether the answer depends on the origin, so that caches must tell origins apart.
+    /// Whether the response depends on the origin, so that caches must store one per origin.
     varies: bool,
     allowed: Option<HeaderValue>,
 }
 
 impl Judgement {
-    /// The answer to a browser that asks whether a script may make a request; `None` for every other request.
+    /// The response to a preflight request from an allowed origin; `None` for every other request.
     pub fn preflight(&self, request: &Request, paths: &PathRoutes) -> Option<Reply> {
         let asks = request.method() == Method::OPTIONS && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
         if !asks || self.allowed.is_none() {
@@ -64,7 +64,7 @@ impl Judgement {
         Some(reply)
     }
 
-    /// Says in an answer who may read it.
+    /// Adds the CORS headers to a response.
     pub fn write(self, mut reply: Reply) -> Reply {
         if self.varies {
             reply = reply.with(VARY, HeaderValue::from_static("Origin"));

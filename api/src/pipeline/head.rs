@@ -1,29 +1,32 @@
-//! The size of a request's head over HTTP/2. Over HTTP/1.1 the server bounds it while it reads, and its refusal is
-//! exchanged on its way out (`listener::refusal`); over HTTP/2 a refusal of the server's own has no body that could be. And how many
-//! parameters a query has, over both.
+//! Bounds the size of a request's head over HTTP/2, and the number of query parameters over both versions.
+//!
+//! Over HTTP/1.1 the server bounds the head while it reads, and its refusal is replaced on its way out
+//! (`listener::refusal`). Over HTTP/2 the server's own refusal has no body that could be replaced, so the bound is
+//! checked here.
 
 use model::error::{CallError, ErrorCode};
 use model::issue::{IssueCode, Violation};
 use salvo::Request;
 use salvo::http::Version;
 
-/// What the headers of a request, its path among them, may have together, in bytes as HTTP/2 counts them. A connection
-/// has up to 200 of them at a time.
+/// The longest head, in bytes as HTTP/2 counts them, with the path. A connection has up to 200 heads at a time.
 const MOST_HEAD: usize = 32 * 1024;
 
 const TOO_LONG: &str = "the path and its query have more than 32 KiB, the most over HTTP/2";
 const TOO_LARGE: &str = "the headers have more than 32 KiB with the path, the most over HTTP/2";
 
-/// Up to so much is read over HTTP/2, so that what is too large is answered here.
+/// The HTTP/2 server's limit, above [`MOST_HEAD`]: an oversized head arrives here and gets an error body.
 pub const MOST_HTTP2_LIST: u32 = 256 * 1024;
 
-/// What HTTP/2 adds to each header (RFC 9113, section 6.5.2).
+/// Overhead that HTTP/2 counts for each header (RFC 9113, section 6.5.2).
 const OF_EACH: usize = 32;
 
-/// The most parameters of a query, some times what the longest lists of the interface take. Each takes hundreds of bytes of memory
-/// for as long as its request lasts, however short it is.
+/// The most parameters of a query, several times what the longest lists of the interface need. A parameter, however
+/// short, takes hundreds of bytes of memory for as long as its request lasts.
 const MOST_PARAMETERS: usize = 1_000;
 
+/// Checks the number of query parameters and, over HTTP/2, the size of the head.
+///
 /// # Errors
 /// `uri_too_long` or `headers_too_large`; `invalid_request` for too many parameters.
 pub fn judge(request: &Request) -> Result<(), CallError> {
@@ -37,7 +40,7 @@ pub fn judge(request: &Request) -> Result<(), CallError> {
     }
     let uri = request.uri();
     let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
-    // Over HTTP/2 method and host are headers, as the path is.
+    // HTTP/2 sends the method and the host as headers, like the path.
     let first_line = request.method().as_str().len() + uri.authority().map_or(0, |host| host.as_str().len());
     let of_headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + OF_EACH);
     let headers: usize = of_headers.sum::<usize>() + first_line;

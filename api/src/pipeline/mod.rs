@@ -1,12 +1,13 @@
-//! The one way of every request (docs/design/http.md):
+//! The steps that every request goes through (docs/design/http.md):
 //!
-//! request id → per-IP bucket → key → customer bucket → \[channel bucket\] → scope → channel lookup → key binding → plan
-//! → handler (body, then work).
+//! request id → per-IP bucket → key → customer bucket → \[channel bucket\] → scope → channel lookup → key binding →
+//! plan → handler (body, then work).
 //!
-//! A browser's question whether a script may ask (`OPTIONS`) is answered after the per-IP bucket.
+//! A CORS preflight (`OPTIONS`) is answered after the per-IP bucket.
 //!
-//! The channel's token is taken at the channel's owner together with the work; where a check fails before, it is taken
-//! alone, and its refusal goes first. So a caller sees the order above, and a send costs one call to the owner.
+//! The channel's token is taken at the channel's owner in the same call as the work, so a send costs one call to the
+//! owner. When an earlier check fails, the token is taken alone, and its refusal takes precedence. So a caller sees the
+//! order above.
 
 mod authentication;
 mod cors;
@@ -54,27 +55,27 @@ use rate::RateHeaders;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// What stands before the handlers of one path.
+/// Runs the steps before the handlers of one path, and finishes the response.
 pub struct Pipeline {
     app: Arc<App>,
     /// `None` where no route matches.
     paths: Option<PathRoutes>,
-    /// The port's first page, for people; empty where a route matches.
+    /// Path of the start page that browsers at the root are redirected to; empty where a route matches.
     home: &'static str,
     entry: Entry,
     metrics: PathMetrics,
 }
 
-/// By which way a request of an account comes in, and so what pays for it.
+/// How an account's request comes in, which decides the bucket that pays for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// The interface: the customer's bucket and the channel's.
+    /// The public interface; charges the customer's bucket and the channel's.
     Interface,
-    /// The console's copy of the interface: members alone, and the bucket of their session.
+    /// The console's copy of the interface; only for members, and charges the bucket of their session.
     Console,
 }
 
-/// A reply, and what the buckets say beside it.
+/// An outcome, and the rate limit headers that go with it.
 struct Answered {
     outcome: Outcome,
     rate: Option<RateHeaders>,
@@ -85,7 +86,7 @@ impl Answered {
         Self { outcome, rate: None }
     }
 
-    /// Refused by a bucket that is empty.
+    /// A refusal by an empty bucket.
     fn by_bucket(scope: LimitScope, level: &BucketLevel) -> Self {
         Self { outcome: Err(failure::empty_bucket(scope, level)), rate: Some(RateHeaders::new(scope, level)) }
     }
@@ -103,7 +104,7 @@ impl Pipeline {
         Self { app, paths: Some(paths), home: "", entry, metrics }
     }
 
-    /// Answers what no route matches; a browser that asks for the root finds the page `home`.
+    /// Answers requests that match no route. Browsers that ask for the root are redirected to the page `home`.
     pub fn nowhere(app: Arc<App>, home: &'static str) -> Self {
         Self { app, paths: None, home, entry: Entry::Interface, metrics: PathMetrics::new("") }
     }
@@ -120,13 +121,14 @@ impl Pipeline {
             return Answered::uncounted(Ok(preflight));
         }
         let Some(route) = paths.find(ctx.http.method()) else {
-            // [`Pipeline::handle`] answers this with the methods that there are (`Allow`).
+            // [`Pipeline::handle`] adds the `Allow` header with the methods of this path.
             return CallError::route_not_found().into();
         };
         self.run(ctx, route).await.unwrap_or_else(|refused| refused)
     }
 
-    /// People type the address of a port into a browser; programs are told that there is no such route.
+    /// Redirects browsers at the root to the start page, since people type a port's address into a browser. Every other
+    /// request is told that there is no such route.
     fn lead_home(&self, request: &Request) -> Outcome {
         let accepts = request.headers().get(ACCEPT).and_then(|types| types.to_str().ok());
         let is_browser = request.method() == Method::GET && accepts.is_some_and(|types| types.contains("text/html"));
@@ -137,8 +139,8 @@ impl Pipeline {
         Err(CallError::new(ErrorCode::NotFound, "no such route; /docs lists all routes"))
     }
 
-    /// The error is a refusal before the handler's turn. What few requests come to is boxed, here and below: each asks for the room
-    /// of all that is not.
+    /// The error is a refusal before the handler ran. Rarely taken branches are boxed here and below, because every
+    /// request's future has the size of its largest unboxed branch.
     async fn run(&self, mut ctx: RequestContext, route: &Route) -> Result<Answered, Answered> {
         Ok(match &route.action {
             Action::Public(endpoint) => {
@@ -182,7 +184,7 @@ async fn admit(mut ctx: RequestContext, entry: Entry) -> Result<AccountCall, Ans
         (Entry::Console, Some(session)) => {
             (CustomerId(session.bucket(caller.customer.id)), ctx.app.config.limits.console, LimitScope::Session)
         }
-        // There is no such place for a key.
+        // The console's copy of the interface does not exist for API keys.
         (Entry::Console, None) => return Err(CallError::route_not_found().into()),
     };
     let (level, taken) = ctx.cluster().charge_customer(bucket, rule, &ctx.context()).await?;
@@ -207,7 +209,7 @@ async fn account(mut call: AccountCall, route: &Route, endpoint: &dyn Endpoint<A
 async fn channel(call: AccountCall, route: &Route, endpoint: &dyn Endpoint<ChannelCall>) -> Answered {
     let rules = &route.rules;
     let Some(id) = call.id::<ChannelId>("id") else {
-        // No bucket belongs to what is no id; the scope is still judged first.
+        // An invalid id has no bucket to charge; the scope is still checked first.
         let outcome = check_grant(&call.caller, rules).and(Err(CallError::channel_not_found()));
         return Answered { outcome, rate: Some(RateHeaders::deciding(&call.charged, None)) };
     };
@@ -225,8 +227,7 @@ async fn channel(call: AccountCall, route: &Route, endpoint: &dyn Endpoint<Chann
     }
 }
 
-/// Takes the channel's token if nothing has yet; a refusal goes before whatever else was to be said, and gives the
-/// customer's token back.
+/// Takes the channel's token if still due. Its refusal replaces the outcome, and returns the customer's token.
 async fn finish(call: AccountCall, token: &mut ChannelToken, outcome: Outcome) -> Answered {
     let outcome = token.settle(&call).await.and(outcome);
     if token.was_refused() {
@@ -244,7 +245,7 @@ fn check_channel(call: &AccountCall, rules: &Rules, id: ChannelId) -> Result<Arc
     Ok(channel)
 }
 
-/// The scope, then the routes that a bound key cannot call.
+/// Checks the scope, then whether a channel-bound key may call the route.
 fn check_grant(caller: &Caller, rules: &Rules) -> Result<(), CallError> {
     match rules.grant {
         Grant::Scope(resource, access) => caller.scopes.require(resource, access)?,
@@ -262,7 +263,7 @@ fn check_plan(caller: &Caller, rules: &Rules, now: Timestamp) -> Result<(), Call
     blocked.map_or(Ok(()), Err)
 }
 
-/// What stands in the path is judged like a body.
+/// Validates path parameters by the same rules as fields of a body.
 fn check_path(ctx: &RequestContext, path: &str) -> Result<(), CallError> {
     for name in parameters_of(path) {
         judge_parameter(path, name, ctx.parameter(name)).map_err(|violation| violation.at(&[name]))?;
@@ -270,7 +271,7 @@ fn check_path(ctx: &RequestContext, path: &str) -> Result<(), CallError> {
     Ok(())
 }
 
-/// Runs a handler. A defect in it costs the caller an `internal_error` and nobody else anything.
+/// Runs a handler. A panic in it costs only its caller, who gets an `internal_error`.
 async fn guarded<C>(endpoint: &dyn Endpoint<C>, call: &mut C) -> Outcome {
     AssertUnwindSafe(endpoint.call(call)).catch_unwind().await.unwrap_or_else(|panic| {
         let what = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
@@ -284,7 +285,7 @@ fn request_id_of(request: &Request) -> RequestId {
     caller.and_then(RequestId::from_caller).unwrap_or_else(RequestId::mint)
 }
 
-/// A method as metrics, traces and logs name it: whatever a stranger calls one, they stay few and short.
+/// The method's label in metrics, traces and logs. Unknown methods become `other`, so that labels stay few and short.
 fn label_of(method: &Method) -> &'static str {
     let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
     known.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")
@@ -314,13 +315,13 @@ impl Handler for Pipeline {
         };
         let (account, address) = (ctx.account.clone(), ctx.client.ip);
         let label = label_of(&method);
-        // The server looks at the method once more, to leave the body of a HEAD out.
+        // The server reads the method again, to leave out the body of the response to a HEAD.
         *request.method_mut() = method.clone();
 
         let span = tracing::info_span!(
             "request", request_id = %request_id, method = label, path, customer = field::Empty, trace_id = field::Empty,
         );
-        // Probes come every second and lead to nothing.
+        // Probes come every second and cause no further work, so they are not traced.
         let traced = path.starts_with("/v1/").then(|| {
             let name = || format!("{label} {path}");
             let begun = trace::begin(&request_id.0, Place::First, Kind::Server, name)?;
@@ -377,7 +378,7 @@ impl Handler for Pipeline {
         }
         span.in_scope(|| {
             let elapsed_ms = elapsed.as_secs_f64() * 1000.0;
-            // An answer without a code is a probe's: it comes every second while a node starts, and is no failure.
+            // A 5xx without a code answers a probe: probes come every second while a node starts, and are no failures.
             let is_failure = status >= 500 && !refused.is_empty();
             if is_failure && self.app.failure_lines.has_one(Timestamp::steady()) {
                 tracing::warn!(status, code = refused, elapsed_ms, "answered");
@@ -389,7 +390,7 @@ impl Handler for Pipeline {
         if let (429, Some(rate)) = (status, &rate) {
             metrics::counter!("gateway_rate_limited_total", "scope" => rate.scope.as_str()).increment(1);
         }
-        // The server looks at these once more, and compresses the answer.
+        // The server reads these headers again, to compress the response.
         if !reply.has_ranges() {
             for encoding in encodings {
                 request.headers_mut().append(ACCEPT_ENCODING, encoding);

@@ -1,5 +1,4 @@
-//! Counts the answers of one path. Its metrics are looked up by name once each: with their labels, a look-up at every answer
-//! cost as much as many a handler.
+//! Counts the responses of one path by cached metrics: looking them up by labels cost as much as a small handler.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -7,12 +6,11 @@ use std::time::Duration;
 use metrics::{Counter, Histogram, counter, histogram};
 use parking_lot::RwLock;
 
-/// The metrics of a path. Each is there from the first answer on that it counts, as it would be without this; by then the node
-/// has long installed its recorder.
+/// The metrics of one path, each registered with its first response, when the node has long installed its recorder.
 pub struct PathMetrics {
     path: &'static str,
     seconds: OnceLock<Histogram>,
-    /// By method and status. A path has few of them, and methods of strangers are one.
+    /// By method and status. The list stays short, since unknown methods share one label.
     answers: RwLock<Vec<((&'static str, u16), Counter)>>,
 }
 

@@ -1,4 +1,4 @@
-//! What the buckets of a request say in its headers.
+//! The rate limit headers of a response.
 
 use model::error::{CallError, ErrorCode};
 use model::limit::{BucketLevel, LimitScope};
@@ -12,7 +12,7 @@ const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const SCOPE: HeaderName = HeaderName::from_static("x-ratelimit-scope");
 
-/// The three headers of every authenticated response.
+/// The three rate limit headers of every authenticated response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateHeaders {
     pub scope: LimitScope,
@@ -25,7 +25,7 @@ impl RateHeaders {
         Self { scope, limit: level.limit, remaining: level.remaining }
     }
 
-    /// The headers of the emptiest bucket; of two equal ones, of the one that the call costs in any case.
+    /// The headers of the bucket with the fewest tokens left. On a tie, `charged` wins, which every call pays.
     pub fn deciding(charged: &Charged, channel: Option<&BucketLevel>) -> Self {
         match channel {
             Some(channel) if channel.remaining < charged.level.remaining => Self::new(LimitScope::Channel, channel),
@@ -33,7 +33,7 @@ impl RateHeaders {
         }
     }
 
-    /// The headers of a refusal: it names the limit that refused, which may be none of the buckets (pair codes have their own).
+    /// The headers of a refusal. They name the limit that refused, which may be no bucket (as for pair codes).
     pub fn refused_by(error: &CallError) -> Option<Self> {
         let details = error.details.as_ref().filter(|_| error.code == ErrorCode::RateLimited)?;
         let scope = LimitScope::deserialize(&details["scope"]).ok()?;

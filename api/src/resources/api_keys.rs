@@ -27,13 +27,13 @@ use crate::request_context::{AccountCall, RequestContext};
 use crate::resources::attempts::{self, Attempt};
 use crate::route::{DELETE, GET, PATCH, POST, Route};
 
-/// How far in the future a key may expire: five years have two leap days at most.
+/// How far in the future a key may expire. Five years have at most two leap days.
 const LONGEST_LIFE: Duration = Duration::from_secs((5 * 365 + 2) * 24 * 3600);
 
-/// How long the caller of a deletion waits for what ends with it.
+/// How long a deletion waits for what ends with it.
 const REST_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Scopes in one body: each of the 21 resources, read and write, and room for the wildcards.
+/// The most scopes in a body: each of the 21 resources with read and write, and room for wildcards.
 const MOST_SCOPES: usize = 128;
 
 pub fn routes() -> Vec<Route> {
@@ -122,7 +122,7 @@ impl IssuedKey {
     }
 }
 
-/// What a key is issued with.
+/// The properties of a key to issue.
 pub struct NewKey {
     pub customer: CustomerId,
     pub name: String,
@@ -134,7 +134,7 @@ pub struct NewKey {
 }
 
 impl NewKey {
-    /// The unrestricted key that a new customer begins with.
+    /// The unrestricted first key of a new customer.
     pub fn first_of(customer: CustomerId) -> Self {
         Self {
             customer,
@@ -147,7 +147,7 @@ impl NewKey {
         }
     }
 
-    /// Makes the secret, and the record that knows it only by its hash.
+    /// Generates the secret, and the record, which holds only its hash.
     pub fn generate(self, now: Timestamp) -> (KeyRecord, ApiKey) {
         let secret = ApiKey::generate(rand::random());
         let record = KeyRecord {
@@ -169,7 +169,7 @@ impl NewKey {
     }
 }
 
-/// The body of a create.
+/// The body of a creation.
 struct CreateKey {
     name: String,
     channel_id: Option<ChannelId>,
@@ -194,7 +194,7 @@ fn parse_rename(body: &Body) -> Result<String, CallError> {
     body.read_patch(|fields| fields.required("name", rule::text(1..=120)))
 }
 
-/// An absent or empty list is the unrestricted grant.
+/// Reads the scopes. An absent or empty list is the unrestricted grant.
 fn read_scopes(fields: &Fields<'_>) -> Option<Vec<Scope>> {
     if fields.has("scopes") { fields.list_or_empty("scopes", MOST_SCOPES, Scope::rule) } else { Some(Vec::new()) }
 }
@@ -212,8 +212,8 @@ fn expiry_rule(now: Timestamp) -> impl Fn(&Value) -> Judged<Timestamp> {
     }
 }
 
-/// When a key ends that asks for `asked`, or for nothing, and whose minter ends at `latest`: else a key that ends could
-/// leave one behind that does not.
+/// The expiry of a key that asks for `asked`, created by a key that expires at `latest`. Without this bound, an
+/// expiring key could leave one behind that does not expire.
 fn within(asked: Option<Timestamp>, latest: Option<Timestamp>) -> Result<Option<Timestamp>, CallError> {
     let (Some(end), Some(latest)) = (asked, latest) else { return Ok(asked.or(latest)) };
     if end <= latest {
@@ -227,7 +227,7 @@ async fn create(call: &mut AccountCall) -> Outcome {
     let asked = CreateKey::parse(&call.object().await?, call.now)?;
     let expires_at = within(asked.expires_at, call.caller.latest_expiry())?;
     call.may_bind_to(asked.channel_id)?;
-    // A key mints no more than it has itself.
+    // A key cannot mint more than its own scopes.
     let lacking = missing(&asked.scopes, &call.caller.scopes);
     if !lacking.is_empty() {
         return Err(CallError::insufficient_scope(&lacking, &call.caller.scopes.to_strings()));
@@ -263,11 +263,11 @@ async fn list(call: &mut AccountCall) -> Outcome {
 }
 
 model::cursor! {
-    /// The last key of an answer that could not hold all.
+    /// The last key of a response that could not hold all.
     KeyCursor("keys.1") { created_at: Timestamp, id: KeyId }
 }
 
-/// Whether revoked keys are shown, and behind which key.
+/// Reads whether to show revoked keys, and where the previous response ended.
 fn asked(query: &Query<'_>, list: ListId) -> (bool, Option<(Timestamp, KeyId)>) {
     let after = query.cursor::<KeyCursor>(list).map(|cursor| (cursor.created_at, cursor.id));
     (query.flag("include_revoked").unwrap_or(false), after)
@@ -284,7 +284,7 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     of_kind!(call.update(command, Vec::new()).await?, Updated::Key(key) => Reply::ok(&ApiKeyView::new(&key, call.now)))
 }
 
-/// Once this has answered, no node accepts the key (docs/design/directory.md).
+/// Revokes a key. Once this has returned, no node accepts the key (docs/design/directory.md).
 async fn revoke(call: &mut AccountCall) -> Outcome {
     let key = find(call)?;
     let entry = call.audited("key.revoked", target(&key));
@@ -292,8 +292,9 @@ async fn revoke(call: &mut AccountCall) -> Outcome {
     Ok(Reply::no_content())
 }
 
-/// Deletes what keys end with, with an entry for each of them. What is more than a portion counts for nothing from the
-/// deletion on, and its records and entries follow in portions; if this node fails meanwhile, the directory's leader goes on.
+/// Deletes a channel or an account with its keys, and writes an audit entry for each key. When there are more keys than
+/// a portion, they stop working with the deletion, and their records and entries follow in portions. If this node fails
+/// meanwhile, the directory's leader continues.
 pub async fn delete_with_keys(
     ctx: &RequestContext,
     command: Command,
@@ -301,7 +302,7 @@ pub async fn delete_with_keys(
     customer: CustomerId,
     ended: Ended,
 ) -> Result<(), CallError> {
-    // Every revocation is in the log.
+    // Every revocation gets an audit entry.
     let keys = ctx.directory().read(|state| state.keys_of(customer));
     let ending = keys.iter().filter(|key| key.revoked_at.is_none() && ended.includes(key));
     let revoked = ending.map(|key| ctx.audit_entry(customer, "key.revoked", entry.actor.clone(), target(key)));
@@ -321,7 +322,7 @@ pub async fn delete_with_keys(
     Ok(())
 }
 
-/// The key of the path, as far as the calling key may see it.
+/// The key that the path names, if the calling key may see it.
 fn find(call: &AccountCall) -> Result<Arc<KeyRecord>, CallError> {
     let key = call.known("id", |state, id: KeyId| state.keys.get(&id).map(|key| state.as_ended(key.clone())));
     let own = key.filter(|key| key.customer_id == call.customer_id() && call.reaches(key.channel_id));
@@ -344,7 +345,7 @@ pub mod tests {
 
     const NOW: Timestamp = Timestamp(1_767_225_600_000);
 
-    /// A key for tests of this crate.
+    /// A key, for tests of this crate.
     pub fn test_key(
         customer: CustomerId,
         scopes: &[&str],
@@ -364,7 +365,7 @@ pub mod tests {
         .generate(now)
     }
 
-    /// A caller for tests of this crate.
+    /// A caller, for tests of this crate.
     pub fn test_caller(scopes: &[&str], channel: Option<ChannelId>) -> Caller {
         let id = CustomerId::new();
         let (key, _) = test_key(id, scopes, channel, NOW);

@@ -1,4 +1,4 @@
-//! The channel's block list on the network.
+//! A channel's block list on the network.
 
 use model::blacklist::Blocked;
 use model::error::{CallError, ErrorCode as E};
@@ -13,7 +13,7 @@ use crate::route::{DELETE, GET, PUT, Route};
 
 pub fn routes() -> Vec<Route> {
     let of_contact = &[E::NoOp, E::UndeliverableRecipient];
-    // The network has a part in all of them.
+    // All of these routes call the network.
     let routes = [
         Route::channel(GET, "/v1/channels/{id}/blacklist", list)
             .doc("list_blacklist", "List whom the channel has blocked")
@@ -49,7 +49,7 @@ async fn block(call: &mut ChannelCall) -> Outcome {
     let contact = call.person().await?;
     call.operate(BlacklistOperation::Block { contact: contact.clone() }).await?;
     let mut blocked = all(call).await?;
-    // The list goes by the best address, the path perhaps by the other.
+    // The list uses the best address of a contact; the path may have the other one.
     blocked.retain(|blocked| blocked.id == contact || blocked.lid.as_ref() == Some(&contact));
     let blocked = blocked.pop().ok_or_else(|| CallError::contact_not_found(contact.as_str()))?;
     Ok(Reply::ok(&blocked))

@@ -1,4 +1,4 @@
-//! Business accounts: what the channel's own has, and what those of contacts show.
+//! Business accounts: the channel's own, and those of contacts.
 
 use model::business::{
     self, BusinessProfile, Collection, Order, OrderStatus, Product, ProductChanges, ProfileChanges, read_collection,
@@ -24,7 +24,7 @@ use crate::route::{DELETE, GET, PATCH, POST, PUT, Route};
 
 pub fn routes() -> Vec<Route> {
     let product = || json!({ "name": "Tea", "price_amount": 4500, "currency": "EUR", "image_urls": ["https://example.com/tea.jpg"] });
-    // The network has a part in all of them.
+    // All of these routes call the network.
     let routes = [
         Route::channel(GET, "/v1/channels/{id}/business/profile", show_profile)
             .doc("get_business_profile", "Get the business profile")
@@ -97,10 +97,10 @@ pub fn routes() -> Vec<Route> {
     routes.map(Route::on_network).into()
 }
 
-/// The profile of the channel's own business.
+/// Returns the profile of the channel's own business.
 ///
 /// # Errors
-/// 422 `other` for an account that is no business. What is not known yet is asked for, which needs a connected channel.
+/// 422 `other` for an account that is no business. Asking for an unknown profile needs a connected channel.
 async fn own(call: &mut ChannelCall) -> Result<BusinessProfile, CallError> {
     let mut account = call.find::<BusinessAccount>(BusinessAccount::ID).await?;
     if account.is_none() {
@@ -142,7 +142,7 @@ async fn set_cart(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&CartSwitch { enabled: cart_enabled }))
 }
 
-/// A page of what the own business has, as far as the query wants it.
+/// Lists a page of the own business's entities that pass the filter.
 async fn list<E: Entity>(call: &mut ChannelCall, wanted: fn(&Query<'_>) -> Filter) -> Outcome {
     let (page, filter) = call.asked(|query| (call.page::<E>(query), wanted(query)))?;
     own(call).await?;
@@ -158,7 +158,7 @@ async fn list_products(call: &mut ChannelCall) -> Outcome {
     list::<Product>(call, read_filter).await
 }
 
-/// A resource of the own business by the id in the path.
+/// Finds an entity of the own business by the id in the path.
 async fn found<E: Entity>(call: &mut ChannelCall, parameter: &str, resource: &str) -> Result<E, CallError> {
     own(call).await?;
     let id = call.parameter(parameter).to_owned();
@@ -235,7 +235,7 @@ async fn show_order(call: &mut ChannelCall) -> Outcome {
         None => None,
     };
     if let Some(order) = stored {
-        // A token that is wrong opens nothing.
+        // A wrong token finds no order.
         let fits = token.is_none_or(|token| order.token.as_ref().is_none_or(|known| *known == token));
         return if fits { Ok(Reply::ok(&order)) } else { Err(not_found()) };
     }
@@ -248,7 +248,7 @@ async fn show_catalog(call: &mut ChannelCall) -> Outcome {
     let contact = call.contact()?;
     let list = ListId::of(&[call.customer_id().as_bytes(), call.channel.id.as_bytes(), contact.as_str().as_bytes()]);
     let page = call.asked(|query| Page::read(query, list))?;
-    // One more tells whether there are more.
+    // One product more tells whether there is a next page.
     let (after, limit) = (page.after().map(str::to_owned), page.limit + 1);
     let answer = call.operate(BusinessOperation::CatalogOf { contact, after, limit }).await?;
     of_kind!(answer, BusinessAnswer::Products(products) =>

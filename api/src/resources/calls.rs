@@ -21,7 +21,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// Who calls; known to the gateway itself for two minutes after the call was offered.
+/// Parses the address of the caller, which the gateway itself knows only for two minutes after the call was offered.
 fn parse_caller(body: &Body, suffixes: &Suffixes) -> Result<Option<Address>, CallError> {
     body.read(|fields| Some(fields.optional("from", rule::address(suffixes))))
 }

@@ -1,4 +1,4 @@
-//! Chats: what a channel's account sees in its list of conversations, and the flags that it sets there.
+//! Chats: the conversations of a channel's account, and their flags.
 
 use model::address::{Address, Suffixes};
 use model::chat::{Chat, ChatChanges, ChatKind, ChatSort, EPHEMERAL};
@@ -18,7 +18,7 @@ use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
 use crate::route::{GET, PATCH, POST, Route};
 
-/// Messages that one call may read.
+/// The most messages that one call may mark as read.
 const MOST_READ: usize = 100;
 
 pub fn routes() -> Vec<Route> {
@@ -57,7 +57,7 @@ model::cursor! {
     ChatCursor("chats.1") { id: String, at: Option<Timestamp> }
 }
 
-/// `list` names the list in an order: ascending or not.
+/// Reads a page's parameters. `list` makes the list's id from its order (whether it is ascending).
 fn read_page(query: &Query<'_>, list: impl FnOnce(bool) -> ListId) -> ChatPage {
     let sort = query.word("sort", ChatSort::WORDS, ChatSort::parse).unwrap_or_default();
     let after = query.cursor::<ChatCursor>(list(sort == ChatSort::Id));
@@ -119,7 +119,7 @@ fn parse_changes(body: &Body, now: Timestamp) -> Result<ChatChanges, CallError> 
     })
 }
 
-/// One of the times that disappearing messages may be set to.
+/// Validates one of the times that disappearing messages may be set to.
 pub fn ephemeral(value: &Value) -> Result<u32, Violation> {
     let seconds =
         rule::described(|| json!({ "enum": EPHEMERAL }), rule::integer(0..=u64::from(u32::MAX)))(value)? as u32;
@@ -137,7 +137,7 @@ async fn change(call: &mut ChannelCall) -> Outcome {
     found(call, &chat).await
 }
 
-/// `{ "delete_chat"?: boolean }`
+/// Reads `{ "delete_chat"?: boolean }`.
 fn parse_clear(body: &Body) -> Result<bool, CallError> {
     body.read(|fields| Some(fields.optional("delete_chat", rule::boolean).unwrap_or(false)))
 }
@@ -148,7 +148,7 @@ async fn clear(call: &mut ChannelCall) -> Outcome {
     call.done(ChatOperation::Clear { chat, delete }).await
 }
 
-/// `{ "message_ids"?: [string], "participant"?: address }`
+/// Reads `{ "message_ids"?: [string], "participant"?: address }`.
 fn parse_reading(body: &Body, suffixes: &Suffixes) -> Result<(Vec<MessageId>, Option<Address>), CallError> {
     body.read(|fields| {
         let id = |value: &Value| rule::text(1..=255)(value).map(MessageId);

@@ -1,4 +1,4 @@
-//! Communities: parents of groups.
+//! Communities, which contain groups.
 
 use model::address::{Address, Suffixes};
 use model::community::{Community, CommunityChanges, KnownCommunity, SubGroup};
@@ -17,7 +17,7 @@ use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
 use crate::route::{DELETE, GET, PATCH, POST, PUT, Route};
 
-/// Groups that a new community may take in.
+/// The most groups that a new community may take in.
 const MOST_GROUPS: usize = 50;
 
 pub fn routes() -> Vec<Route> {
@@ -70,7 +70,7 @@ pub fn routes() -> Vec<Route> {
             .doc("revoke_community_invite", "Replace a community's invite")
             .ok::<GroupInvite>(),
     ];
-    // What these show is read from the projection alone.
+    // These routes only read the projection.
     let known = [
         Route::channel(GET, "/v1/channels/{id}/communities/{community_id}/groups", list_groups)
             .doc("list_community_groups", "List the groups of a community")
@@ -88,7 +88,7 @@ fn community_id(call: &ChannelCall) -> Result<Address, CallError> {
     call.address("community_id", "community")
 }
 
-/// A community as the projection has it.
+/// Reads a community from the projection.
 async fn found_community(call: &mut ChannelCall, id: &Address) -> Result<KnownCommunity, CallError> {
     call.find::<KnownCommunity>(id.as_str()).await?.ok_or_else(|| CallError::not_found("community", id.as_str()))
 }
@@ -104,7 +104,7 @@ async fn list(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&known.map(|known| known.community)))
 }
 
-/// The body of a new community: its subject, its description, and groups that it takes in.
+/// Parses the body of a new community: subject, description, and groups that it takes in.
 fn parse_create(body: &Body, suffixes: &Suffixes) -> Result<(String, Option<String>, Vec<Address>), CallError> {
     body.read(|fields| {
         let subject = fields.required("subject", rule::text(1..=100));
@@ -128,7 +128,7 @@ async fn show(call: &mut ChannelCall) -> Outcome {
     shown(call, &community).await
 }
 
-/// Reads the body of a change.
+/// Parses the body of a change.
 fn parse_changes(body: &Body) -> Result<CommunityChanges, CallError> {
     body.read_patch(|fields| {
         Some(CommunityChanges {
@@ -156,7 +156,7 @@ async fn list_groups(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&List::whole(found_community(call, &id).await?.groups)))
 }
 
-/// The body of a new group in a community: its subject, and its first members.
+/// Parses the body of a new group in a community: its subject, and its first members.
 fn parse_create_group(body: &Body, suffixes: &Suffixes) -> Result<(String, Vec<Address>), CallError> {
     body.read(|fields| {
         let subject = fields.required("subject", rule::text(1..=100));
@@ -196,7 +196,7 @@ async fn list_participants(call: &mut ChannelCall) -> Outcome {
     let within = call.parameter("community_id");
     let page = call.asked(|query| call.page_within::<KnownCommunity>(query, within))?;
     let id = community_id(call)?;
-    // Who is in a community is in its announcement group.
+    // The members of a community are the members of its announcement group.
     let announcement = found_community(call, &id).await?.community.announcement_group_id;
     let group = match announcement {
         Some(announcement) => call.find::<Group>(announcement.as_str()).await?,

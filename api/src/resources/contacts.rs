@@ -23,13 +23,13 @@ use crate::reply::{Counted, CountedPage, List, Outcome, Reply, cut};
 use crate::request_context::ChannelCall;
 use crate::route::{GET, PATCH, POST, Route};
 
-/// How long what is known of a picture counts.
+/// How long a known picture is used before the network is asked again.
 const PICTURE_KEPT: Duration = Duration::from_secs(24 * 3600);
 
-/// Numbers that one call may check.
+/// The most numbers that one call may check.
 const MOST_CHECKED: usize = 50;
 
-/// Of what tells whether somebody is registered who is no contact of the channel's.
+/// Documentation of routes that find out whether somebody who is no contact of the channel is registered.
 pub const LOOKED_UP: &str =
     "Who is no contact yet is one of the 200 numbers a minute that a channel may check: beyond, 429 `rate_limited`.";
 
@@ -80,11 +80,11 @@ pub fn routes() -> Vec<Route> {
 }
 
 model::cursor! {
-    /// The last pair of an answer that could not hold all.
+    /// The last pair of a response that could not hold all.
     LidCursor("lids.1") { lid: String }
 }
 
-/// `?lid=` and `?phone=`, and where the answer before ended.
+/// Reads `?lid=` and `?phone=`, and where the previous response ended.
 fn asked_lids(query: &Query<'_>, suffixes: &Suffixes, list: ListId) -> Read {
     Read::Lids {
         lid: query.address("lid", suffixes).map(|lid| as_lid(&lid)),
@@ -93,7 +93,7 @@ fn asked_lids(query: &Query<'_>, suffixes: &Suffixes, list: ListId) -> Read {
     }
 }
 
-/// Bare digits, where a linked-device address is meant.
+/// The linked-device address; bare digits are read as one.
 fn as_lid(address: &Address) -> Address {
     if address.is_lid() { address.clone() } else { Address::lid(address.local()) }
 }
@@ -107,7 +107,7 @@ async fn list_lids(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&Counted { data, count, next_cursor: next_cursor.flatten() }))
 }
 
-/// The pair that the path names.
+/// The first pair that matches.
 async fn pair(call: &mut ChannelCall, lid: Option<Address>, phone: Option<Address>) -> Result<KnownLidPair, CallError> {
     let named = lid.as_ref().or(phone.as_ref()).map(Address::to_string).unwrap_or_default();
     let (pairs, ..) = call.read_counted::<KnownLidPair>(Read::Lids { lid, phone, after: None }).await?;
@@ -142,7 +142,7 @@ model::cursor! {
     ContactCursor("contacts.1") { id: String }
 }
 
-/// Which contacts are asked for, where the page before ended, and the size of the page.
+/// Reads the filter, where the previous page ended, and the page size.
 fn asked_contacts(query: &Query<'_>, list: ListId) -> (ContactFilter, Option<String>, usize) {
     let filter = ContactFilter {
         name: query.text("q").map(str::to_owned),
@@ -168,8 +168,8 @@ async fn found(call: &mut ChannelCall, id: &Address) -> Result<ContactRow, CallE
     row.ok_or_else(|| CallError::contact_not_found(id.as_str()))
 }
 
-/// What is known of the contact that the path names, where it counts; else it is looked for at the network, as long as the
-/// channel can ask. What is known is better than nothing.
+/// Returns the known contact if it satisfies `counts`; otherwise asks the network first. While the channel cannot ask,
+/// a known contact is returned anyway.
 async fn looked_up(
     call: &mut ChannelCall,
     refresh: bool,
@@ -195,7 +195,7 @@ async fn show(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&looked_up(call, refresh, |_| true).await?.contact))
 }
 
-/// `{ "name": string 1..128 | null }`
+/// Reads `{ "name": string 1..128 | null }`.
 fn parse_name(body: &Body) -> Result<Option<String>, CallError> {
     body.read_patch(|fields| fields.required_nullable("name", rule::text(1..=128)))
 }
@@ -207,7 +207,7 @@ async fn rename(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&found(call, &contact).await?.contact))
 }
 
-/// `{ "phones": [digits] }`
+/// Reads `{ "phones": [digits] }`.
 fn parse_check(body: &Body) -> Result<Vec<String>, CallError> {
     let digits = |value: &Value| {
         let text = rule::string(value, || json!({ "maxLength": MAX_DIGITS, "pattern": "^[0-9]{3,15}$" }))?;
@@ -232,7 +232,7 @@ async fn check(call: &mut ChannelCall) -> Outcome {
     of_kind!(answer, ContactAnswer::Checked(checks) => Reply::ok(&List::whole(checks)))
 }
 
-/// `?preview=true` and `?refresh=true`.
+/// Reads `?preview=true` and `?refresh=true`.
 fn asked_picture(query: &Query<'_>) -> (bool, bool) {
     (query.flag("preview").unwrap_or(false), read_refresh(query))
 }

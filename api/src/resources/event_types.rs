@@ -1,5 +1,5 @@
-//! `GET /v1/event-types`: what each event looks like. It says the same as `webhooks` of the document, to everybody,
-//! since it is the same for all.
+//! `GET /v1/event-types`: the schema of each event. The content is that of `webhooks` in the OpenAPI document; it is
+//! the same for everybody, so the route is public.
 
 use std::sync::LazyLock;
 
@@ -34,7 +34,7 @@ struct EventType {
     example: serde_json::Map<String, Value>,
 }
 
-/// The answer, which never changes.
+/// The response, which never changes.
 static ALL: LazyLock<Packed> = LazyLock::new(|| {
     let object = |value: Value| match value {
         Value::Object(fields) => fields,

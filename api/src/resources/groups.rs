@@ -1,4 +1,4 @@
-//! Groups: their members, settings and invites.
+//! Groups: members, settings and invites.
 
 use model::address::{Address, Suffixes};
 use model::error::{CallError, ErrorCode};
@@ -23,11 +23,11 @@ use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
 use crate::route::{DELETE, GET, PATCH, POST, PUT, Route};
 
-/// What every question and every change may be refused with.
+/// Error codes of every call that asks the network.
 pub const REFUSALS: &[ErrorCode] =
     &[ErrorCode::NotFound, ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other];
 
-/// Members that one call may name.
+/// The most members that one call may name.
 pub const MOST_NAMED: usize = 256;
 
 pub fn routes() -> Vec<Route> {
@@ -109,7 +109,7 @@ pub fn group_id(call: &ChannelCall) -> Result<Address, CallError> {
     call.address("group_id", "group")
 }
 
-/// The group as the projection has it.
+/// Reads the group from the projection.
 pub async fn found(call: &mut ChannelCall, id: &Address) -> Result<Group, CallError> {
     call.find::<Group>(id.as_str()).await?.ok_or_else(|| CallError::not_found("group", id.as_str()))
 }
@@ -136,7 +136,7 @@ async fn show(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&found(call, &id).await?))
 }
 
-/// The body of a new group: its subject, and its first members.
+/// Parses the body of a new group: its subject, and its first members.
 fn parse_create(body: &Body, suffixes: &Suffixes) -> Result<(String, Vec<Address>), CallError> {
     body.read(|fields| {
         let subject = fields.required("subject", rule::text(1..=100));
@@ -163,7 +163,7 @@ async fn create(call: &mut ChannelCall) -> Outcome {
     }))
 }
 
-/// Changes fields of a group and shows it.
+/// Changes fields of a group, and returns it.
 async fn change(call: &mut ChannelCall, changes: GroupChanges) -> Outcome {
     let id = group_id(call)?;
     call.operate(GroupOperation::Change { group: id.clone(), changes }).await?;
@@ -243,7 +243,7 @@ fn results(answer: GroupAnswer) -> Outcome {
     of_kind!(answer, GroupAnswer::Participants(participants) => Reply::ok(&ParticipantsResult::of(participants)))
 }
 
-/// Reads `{ "action", "participants" }`, where the action is one of some words.
+/// Reads `{ "action", "participants" }` with this rule for the action.
 fn parse_action<T>(
     body: &Body,
     suffixes: &Suffixes,
@@ -255,7 +255,7 @@ fn parse_action<T>(
     })
 }
 
-/// Reads what is done to participants, and to whom.
+/// Reads the action on participants, and the participants.
 pub fn parse_participants(body: &Body, suffixes: &Suffixes) -> Result<(ParticipantAction, Vec<Address>), CallError> {
     parse_action(body, suffixes, rule::one_of(ParticipantAction::WORDS, ParticipantAction::parse))
 }
@@ -287,13 +287,13 @@ async fn preview(call: &mut ChannelCall) -> Outcome {
     of_kind!(answer, GroupAnswer::Preview(preview) => Reply::ok(&preview))
 }
 
-/// An invite code, or the whole URL that ends in it; people's phones add a query to what they share.
+/// Validates an invite code, or the whole URL that ends in it. Phones add a query to shared URLs.
 fn invite_code(value: &Value) -> Result<String, Violation> {
     let wants = || json!({ "pattern": "^([^/?#]*/)*[^/?#]{1,64}/?([?#][\\s\\S]*)?$" });
     code_of(&rule::described(wants, rule::text(1..=LONGEST_URL))(value)?)
 }
 
-/// The invite code of the path, which may be a whole URL too.
+/// The invite code of the path, which may be a whole URL, too.
 pub fn invite_in_path(call: &ChannelCall) -> Result<String, CallError> {
     code_of(call.parameter("invite_code")).map_err(|violation| violation.at(&["invite_code"]))
 }
@@ -328,7 +328,7 @@ async fn join_requests(call: &mut ChannelCall) -> Outcome {
     of_kind!(answer, GroupAnswer::JoinRequests(requests) => Reply::ok(&List::whole(requests)))
 }
 
-/// Reads who is let in, or turned away.
+/// Reads a decision about join requests: whether to approve, and for whom.
 fn parse_decision(body: &Body, suffixes: &Suffixes) -> Result<(bool, Vec<Address>), CallError> {
     let words = rule::one_of(&["approve", "reject"], |word| match word {
         "approve" => Some(true),

@@ -1,4 +1,4 @@
-//! Whether the gateway lives, is ready, and works as a whole. Public; without tenants' data.
+//! Liveness, readiness and status of the whole gateway. Public routes, without tenants' data.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,10 +16,10 @@ use crate::request_context::RequestContext;
 use crate::route::{GET, Route};
 use crate::status_summary::{StatusSummary, summarise};
 
-/// How soon a node that is not ready should be asked again: it starts or drains, which takes some seconds.
+/// The `Retry-After` of a node that is not ready, in seconds. Starting and draining take some seconds.
 const NOT_READY_SECONDS: u32 = 1;
 
-/// How long a summary is kept.
+/// How long a summary is cached.
 const SUMMARY_MILLIS: i64 = 5_000;
 
 pub fn routes() -> Vec<Route> {
@@ -32,7 +32,7 @@ pub fn routes() -> Vec<Route> {
     routes
 }
 
-/// What a supervisor asks; on both ports.
+/// The probes of supervisors, on both ports.
 pub fn probes() -> Vec<Route> {
     vec![
         Route::public(GET, "/healthz", healthz).doc("get_health", "Check whether the node is alive").ok::<Health>(),
@@ -79,7 +79,7 @@ async fn readyz(ctx: &mut RequestContext) -> Outcome {
             ("drain", (if readiness.draining { "yes" } else { "no" }).into()),
         ]),
     };
-    // Only when there is something to say, as the groups' names are then what is asked for.
+    // Added only when commits fail, since the names of the affected groups are then needed.
     if !readiness.commits {
         let groups = ctx.cluster().stalled();
         body.checks.insert("commits", format!("failing: {}", named(&groups)).into());
@@ -95,7 +95,7 @@ async fn summary(ctx: &mut RequestContext) -> Outcome {
     if let Some(summary) = last.as_ref().filter(|summary| ctx.now.0 - summary.updated_at.0 < SUMMARY_MILLIS) {
         return Ok(Reply::ok(summary));
     }
-    // One that was let in and has never started is none that is missing.
+    // A node that was admitted but has never started does not count as missing.
     let members: BTreeSet<NodeId> = ctx.directory().read(|state| {
         state.nodes.values().filter(|node| node.state != NodeState::Joining).map(|node| node.id).collect()
     });

@@ -1,4 +1,4 @@
-//! Labels of the channel's business account, and the chats and messages that bear them.
+//! Labels of the channel's business account, and the chats and messages that have them.
 
 use model::address::{Address, Suffixes};
 use model::chat::Chat;
@@ -85,7 +85,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// Looks whether the account may have labels. What is not known yet is asked for while the channel is connected.
+/// Checks whether the account may have labels. While connected, the network is asked about an unknown account.
 ///
 /// # Errors
 /// 422 `other` for an account that is no business.
@@ -167,7 +167,7 @@ fn labelled_message(call: &ChannelCall, chat: Address) -> Labelled {
     Labelled { chat, message: Some(MessageId(call.parameter("message_id").to_owned())) }
 }
 
-/// `{ "chat_id": address }`
+/// Reads `{ "chat_id": address }`.
 fn parse_chat(body: &Body, suffixes: &Suffixes) -> Result<Address, CallError> {
     body.read(|fields| fields.required("chat_id", rule::address(suffixes)))
 }

@@ -1,4 +1,4 @@
-//! `GET /v1/limits`: the buckets as they stand after this call.
+//! `GET /v1/limits`: the levels of the buckets after this call.
 
 use model::error::ErrorCode;
 use model::id::ChannelId;

@@ -1,4 +1,4 @@
-//! `GET /v1/metrics`: how the channels of an account do.
+//! `GET /v1/metrics`: figures about the channels of an account.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// How far back the figures reach.
+/// The time span of the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Window {
     word: &'static str,
@@ -53,7 +53,7 @@ impl Window {
         WINDOWS.into_iter().find(|window| window.word == text)
     }
 
-    /// Use is counted by the hour: a window begins with the hour in which it would begin.
+    /// The first hour of the window. Usage is counted by hour, so a window begins with a whole hour.
     fn since(self, now: Timestamp) -> Hour {
         Hour::of(now.minus(Duration::from_secs(self.hours * 3600)))
     }
@@ -126,7 +126,7 @@ impl From<&Latencies> for LatencyView {
     }
 }
 
-/// The window, and the one channel that is asked about.
+/// Reads the window, and the channel if only one is asked about.
 fn asked(query: &Query<'_>) -> (Window, Option<ChannelId>) {
     let window = query.word("window", &WINDOWS.map(|window| window.word), Window::parse).unwrap_or(DEFAULT_WINDOW);
     (window, query.id("channel_id"))

@@ -1,4 +1,4 @@
-//! The resources of the interface, one module each: the routes, the bodies' shapes, the handlers.
+//! The resources of the interface, one module each: routes, shapes of bodies, and handlers.
 
 mod account;
 mod api_keys;
@@ -58,7 +58,7 @@ pub fn routes() -> Vec<Route> {
 mod tests {
     use super::*;
 
-    /// What a plan that ran out blocks: sends, stories, presence updates, new channels.
+    /// The routes that an expired plan blocks: sends, stories, presence updates, new channels.
     const BLOCKED: [(&str, &str); 4] = [
         ("POST", "/v1/channels"),
         ("POST", "/v1/channels/{id}/messages"),

@@ -1,4 +1,4 @@
-//! Newsletters. Publishing in one is an ordinary message to its address.
+//! Newsletters. Publishing in a newsletter is an ordinary message to its address.
 
 use model::address::Address;
 use model::error::{CallError, ErrorCode};
@@ -96,12 +96,12 @@ fn newsletter_id(call: &ChannelCall) -> Result<Address, CallError> {
     call.address("newsletter_id", "newsletter")
 }
 
-/// The newsletter as the projection has it.
+/// Reads the newsletter from the projection.
 async fn found(call: &mut ChannelCall, id: &Address) -> Result<Newsletter, CallError> {
     call.find::<Newsletter>(id.as_str()).await?.ok_or_else(|| CallError::not_found("newsletter", id.as_str()))
 }
 
-/// Changes a newsletter and shows it.
+/// Changes a newsletter, and returns it from the projection.
 async fn changed(call: &mut ChannelCall, id: &Address, operation: NewsletterOperation) -> Outcome {
     call.operate(operation).await?;
     Ok(Reply::ok(&found(call, id).await?))
@@ -120,7 +120,7 @@ async fn list(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&newsletters))
 }
 
-/// The body of a new newsletter.
+/// Parses the body of a new newsletter.
 fn parse_create(body: &Body) -> Result<(String, Option<String>, Option<String>), CallError> {
     body.read(|fields| {
         let name = fields.required("name", rule::text(1..=100));
@@ -146,7 +146,7 @@ async fn show(call: &mut ChannelCall) -> Outcome {
     if !refresh && let Some(known) = call.find::<Newsletter>(id.as_str()).await? {
         return Ok(Reply::ok(&known));
     }
-    // What the channel is only a guest of is the network's to show.
+    // The projection has only the channel's own newsletters; for others the network is asked.
     match call.operate(NewsletterOperation::Show { newsletter: id.clone() }).await {
         Ok(NewsletterAnswer::Newsletter(newsletter)) => Ok(Reply::ok(&newsletter)),
         Ok(other) => Err(failure::unexpected(&other)),
@@ -211,7 +211,7 @@ async fn show_invited(call: &mut ChannelCall) -> Outcome {
     of_kind!(answer, NewsletterAnswer::Newsletter(newsletter) => Reply::ok(&newsletter))
 }
 
-/// The body of a change.
+/// Parses the body of a change.
 fn parse_change(body: &Body) -> Result<(NewsletterChanges, Option<String>, bool), CallError> {
     body.read_patch(|fields| {
         let changes = NewsletterChanges {
@@ -284,7 +284,7 @@ async fn list_messages(call: &mut ChannelCall) -> Outcome {
         Reply::ok(&page.up_to_limit(messages, |message| message.server_id.to_string())))
 }
 
-/// Reads `{ "emoji": text }`; an empty one takes the reaction back.
+/// Reads `{ "emoji": text }`. An empty text removes the reaction.
 fn parse_emoji(body: &Body) -> Result<String, CallError> {
     body.read(|fields| fields.required("emoji", rule::text(0..=8)))
 }

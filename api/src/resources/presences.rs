@@ -1,4 +1,4 @@
-//! Presence: what the channel shows, and what it sees of others.
+//! Presence: what the channel shows of itself, and what it sees of others.
 
 use model::address::{Address, AddressKind, Suffixes, Undeliverable};
 use model::error::{CallError, ErrorCode as E};

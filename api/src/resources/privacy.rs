@@ -1,4 +1,4 @@
-//! What the channel's account shows to whom.
+//! Privacy settings of the channel's account: what it shows to whom.
 
 use model::chat::EPHEMERAL;
 use model::error::{CallError, ErrorCode as E};

@@ -35,13 +35,13 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// What is to become of the picture.
+/// The change of a profile picture.
 enum NewPicture {
     At(String),
     Clear,
 }
 
-/// The name, the text about it, and the picture.
+/// The new name, about text and picture.
 type Patch = (Option<String>, Option<String>, Option<NewPicture>);
 
 fn parse_patch(body: &Body) -> Result<Patch, CallError> {
@@ -72,8 +72,8 @@ async fn show(call: &mut ChannelCall) -> Outcome {
     found(call).await
 }
 
-/// Notes how a part of a patch went; the error of a later one names those that were done. One that is so already is no
-/// failure, as long as another is not.
+/// Notes the result of one part of a patch. The error of a part names the parts that were applied before. `no_op`
+/// counts as success, since another part may change something.
 fn note(applied: &mut Vec<&'static str>, part: &'static str, done: Result<(), CallError>) -> Result<(), CallError> {
     match done {
         Ok(()) => applied.push(part),

@@ -1,4 +1,4 @@
-//! A channel's settings: kept by the gateway alone, so that they change in every status.
+//! A channel's settings. Only the gateway stores them, so they can be changed in every status.
 
 use bytes::Bytes;
 use model::error::{CallError, ErrorCode as E};
@@ -15,7 +15,7 @@ use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
 use crate::route::{DELETE, GET, PATCH, Route};
 
-/// Says that a change takes effect at the next connection.
+/// Response header: a change takes effect at the next connection.
 const RESTART_REQUIRED: HeaderName = HeaderName::from_static("x-gateway-restart-required");
 
 pub fn routes() -> Vec<Route> {
@@ -74,7 +74,7 @@ async fn settle(call: &mut ChannelCall, to: NewSettings) -> Outcome {
     Ok(if changed.proxy { reply.with(RESTART_REQUIRED, HeaderValue::from_static("true")) } else { reply })
 }
 
-/// Settings that were never changed are as old as their channel.
+/// Shows settings. Settings that were never changed get the channel's creation time.
 fn shown(settings: Settings, call: &ChannelCall) -> Settings {
     let never = settings.updated_at == Timestamp::default();
     Settings { updated_at: if never { call.channel.created_at } else { settings.updated_at }, ..settings }
@@ -83,7 +83,7 @@ fn shown(settings: Settings, call: &ChannelCall) -> Settings {
 /// The version that `If-Match` names, as the owner knows it.
 ///
 /// # Errors
-/// `concurrent_modification` for what is no quoted time: nothing was ever read that it could match.
+/// `concurrent_modification` for text that is no quoted time, which can match no version.
 fn expected(call: &ChannelCall) -> Result<Option<Timestamp>, CallError> {
     let Some(header) = call.http.headers().get(IF_MATCH) else { return Ok(None) };
     let text = header.to_str().unwrap_or_default().trim();
@@ -95,7 +95,7 @@ fn expected(call: &ChannelCall) -> Result<Option<Timestamp>, CallError> {
     Ok(Some(if at == call.channel.created_at { Timestamp::default() } else { at }))
 }
 
-/// What was given as it is shown has no password to seal.
+/// Seals a proxy's URL. A masked URL, as it was shown, has no password to seal.
 fn sealed(call: &ChannelCall, proxy: Proxy) -> Result<SealedProxy, CallError> {
     if proxy.is_masked() {
         return Ok(SealedProxy { shown: proxy.shown, sealed: None });

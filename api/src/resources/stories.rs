@@ -1,4 +1,4 @@
-//! Stories: posted and deleted as messages are sent, never lost and never doubled.
+//! Stories. They are posted and deleted like messages are sent: never lost and never doubled.
 
 use model::address::Address;
 use model::error::{CallError, ErrorCode};
@@ -77,14 +77,14 @@ fn word(status: SentStatus) -> &'static str {
 async fn post(call: &mut ChannelCall) -> Outcome {
     let asked = call.send_object().await?;
     let StoryRequest { says, style, recipients, client_ref } = StoryRequest::parse(&asked, &call.app.config.suffixes)?;
-    // A parsed body takes many times its bytes of memory, and posting may take ten seconds.
+    // Dropped early: a parsed body takes several times its bytes of memory, and posting may take ten seconds.
     drop(asked);
     check_people(call, recipients.as_deref().unwrap_or_default()).await?;
     let story = |says| Content::Story(Box::new(Story::new(says, style, recipients)));
     let (body, room) = match says {
         StoryContent::Ready(says) => (SendBody::Content(story(says)), None),
         StoryContent::Media(media) => {
-            // A channel that cannot send is not worth a fetch.
+            // Checked first, so that nothing is fetched for a channel that cannot send.
             call.ask(CheckSend(None)).await?;
             let (customer, channel) = (call.customer_id(), call.channel.id);
             let (fetched, room) =
@@ -104,7 +104,7 @@ async fn delete(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::accepted(&StoryDeleted { story_id: story_id.0, status }))
 }
 
-/// Sends under an id that is minted before the owner is asked: asking another owner after a doubt is the same send.
+/// Sends under an id that is minted before the owner is called, so that a retry at another owner is the same send.
 async fn send(
     call: &mut ChannelCall,
     body: SendBody,

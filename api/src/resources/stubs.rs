@@ -1,4 +1,4 @@
-//! Declared stubs: they authenticate, cost their tokens, and answer 501.
+//! Declared stubs: they authenticate, cost tokens, and answer 501.
 
 use model::error::{CallError, ErrorCode};
 

@@ -20,7 +20,7 @@ use crate::request_context::{AccountCall, RequestContext};
 use crate::route::{GET, POST, Route};
 
 pub fn routes() -> Vec<Route> {
-    // All of them are for members with a dashboard session.
+    // All of these routes require a dashboard session.
     let routes = [
         Route::account(GET, "/v1/support/tickets", list)
             .doc("list_tickets", "List the account's support tickets, the newest first")
@@ -93,7 +93,7 @@ model::cursor! {
     TicketCursor("tickets.1") { id: TicketId }
 }
 
-/// The page that a query asks for.
+/// The requested page.
 pub struct Page {
     of: ListId,
     limit: usize,
@@ -111,7 +111,7 @@ impl Page {
         }
     }
 
-    /// The newest tickets of a customer, or of all.
+    /// Reads the newest tickets of a customer, or of all customers.
     ///
     /// # Errors
     /// `internal_error` when the store cannot be read.
@@ -127,7 +127,7 @@ impl Page {
     }
 }
 
-/// Reads where other requests need not wait for it: tickets lie on disk.
+/// Reads on a thread of its own, since tickets are on disk, and the reads must not delay other requests.
 ///
 /// # Errors
 /// `internal_error` when the store cannot be read.
@@ -140,7 +140,7 @@ pub async fn read<T: Send + 'static>(
     read.await.map_err(|error| failure::internal("tickets could not be read", &error))
 }
 
-/// The ticket of the path, of whichever account.
+/// The ticket that the path names, of any account.
 ///
 /// # Errors
 /// `not_found`.
@@ -153,7 +153,7 @@ pub async fn find(ctx: &RequestContext) -> Result<TicketRecord, CallError> {
 /// Changes a ticket.
 ///
 /// # Errors
-/// The code of the interface for the rejection, or 503 while no leader answers.
+/// The interface's code for the rejection, or 503 while no leader answers.
 pub async fn update(ctx: &RequestContext, command: TicketCommand) -> Result<TicketRecord, CallError> {
     of_kind!(ctx.update(Command::Tickets(command), Vec::new()).await?, Updated::Ticket(ticket) => *ticket)
 }
@@ -206,7 +206,7 @@ async fn show(call: &mut AccountCall) -> Outcome {
     Ok(Reply::ok(&Conversation::of(call, ticket.id, TicketView::from(&ticket)).await?))
 }
 
-/// Whatever the support had made of the ticket, unless it closed it, is open again.
+/// Adds a message to a ticket, which opens it again unless the support has closed it.
 async fn say(call: &mut AccountCall) -> Outcome {
     let message = parse_message(&call.object().await?)?;
     let ticket = find_own(call).await?.id;

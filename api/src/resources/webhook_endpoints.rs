@@ -1,4 +1,4 @@
-//! Webhook endpoints: where the account's events go.
+//! Webhook endpoints: the receivers of the account's events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::request_context::AccountCall;
 use crate::resources::attempts::{self, Attempt};
 use crate::route::{DELETE, GET, PATCH, POST, Route};
 
-/// What stands in the place of what must not be shown.
+/// Replaces values that must not be shown.
 const MASK: &str = "***";
 
 pub fn routes() -> Vec<Route> {
@@ -163,7 +163,7 @@ async fn show(call: &mut AccountCall) -> Outcome {
 }
 
 async fn patch(call: &mut AccountCall) -> Outcome {
-    // The body is judged before the resource is looked up.
+    // The body is validated before the resource is looked up.
     let asked = ChangeEndpoint::parse(&call.object().await?, &call.app.config.target_policy)?;
     let endpoint = find(call)?;
     if let Change::To(url) = &asked.url {
@@ -190,13 +190,13 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     of_kind!(answer, Updated::Endpoint(endpoint) => Reply::ok(&WebhookEndpoint::new(&endpoint)))
 }
 
-/// Refuses a URL that would be refused where it is written, by what this node knows: the directory of an older format judges none.
+/// Refuses what the directory would refuse, by this node's copy. An older format's directory checks no URLs itself.
 fn judge_urls(call: &AccountCall, before: Option<&EndpointRecord>, url: &str) -> Result<(), CallError> {
     let judged = call.directory().read(|state| state.judge_urls(call.customer_id(), before, url));
     judged.map_err(failure::of_rejection)
 }
 
-/// Deliveries that are queued keep their schedule and fail against the missing endpoint.
+/// Deletes an endpoint. Its queued deliveries keep their schedule, and fail because the endpoint is missing.
 async fn delete(call: &mut AccountCall) -> Outcome {
     let endpoint = find(call)?;
     let entry = call.audited("webhook.deleted", target(&endpoint));
@@ -204,7 +204,7 @@ async fn delete(call: &mut AccountCall) -> Outcome {
     Ok(Reply::no_content())
 }
 
-/// The secret is shown only after the reading of it is on record.
+/// Shows the signing secret, after an audit entry about the read was written.
 async fn signing_secret(call: &mut AccountCall) -> Outcome {
     let endpoint = find(call)?;
     if endpoint.secret.is_none() {
@@ -213,7 +213,7 @@ async fn signing_secret(call: &mut AccountCall) -> Outcome {
     let cluster = call.cluster();
     let material = Material::open(cluster.directory(), cluster.secrets(), &endpoint, call.now)
         .map_err(|error| failure::internal("a signing secret cannot be opened", &error))?;
-    // The first of several is the one that stays.
+    // The first secret is the one that stays after a rotation.
     let signing_secret = material.secrets.into_iter().next().unwrap_or_default();
     let view = SigningSecret { signing_secret, is_default: endpoint.secret.is_none() };
     attempts::count(call, &[Attempt::EntryBy(call.customer_id())]).await?;
@@ -222,7 +222,7 @@ async fn signing_secret(call: &mut AccountCall) -> Outcome {
     Ok(Reply::ok(&view).uncached())
 }
 
-/// The default secret signs the deliveries of all channels of the account.
+/// Checks access to the default secret, which signs the deliveries of all channels of the account.
 fn may_read_default_secret(caller: &Caller) -> Result<(), CallError> {
     match caller.bound_channel() {
         Some(bound) => Err(CallError::channel_scoped_key(bound)),
@@ -231,7 +231,7 @@ fn may_read_default_secret(caller: &Caller) -> Result<(), CallError> {
     }
 }
 
-/// The endpoint of the path, as far as the key may see it: an account-wide one is missing for a bound key.
+/// The endpoint that the path names, if the key may see it. A bound key does not see endpoints for the whole account.
 pub fn find(call: &AccountCall) -> Result<Arc<EndpointRecord>, CallError> {
     let endpoint = call.known("id", |state, id: EndpointId| state.endpoints.get(&id).cloned());
     let own = endpoint.filter(|endpoint| endpoint.customer_id == call.customer_id());
@@ -244,7 +244,7 @@ fn seal(call: &AccountCall, endpoint: EndpointId, secret: &str) -> Result<Vec<u8
     sealed.map_err(|error| failure::internal("a signing secret cannot be encrypted", &error))
 }
 
-/// The values may be credentials, and so are sealed like secrets.
+/// Seals headers like secrets, since their values may be credentials.
 fn seal_headers(call: &AccountCall, endpoint: EndpointId, headers: &StaticHeaders) -> Result<SealedHeaders, CallError> {
     if headers.is_empty() {
         return Ok(SealedHeaders::default());

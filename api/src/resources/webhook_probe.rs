@@ -1,4 +1,4 @@
-//! Trying out a receiver: by URL, or as a stored endpoint. Nothing is stored or tried again.
+//! Tests a receiver of webhooks, by URL or as a stored endpoint. Nothing is stored or retried.
 
 use bytes::Bytes;
 use model::error::CallError;
@@ -92,7 +92,7 @@ impl TestResult {
     }
 }
 
-/// Which event's example is asked for, if any.
+/// Reads the event of which an example is to be sent, if any.
 fn parse_event(body: &Body) -> Result<Option<EventName>, CallError> {
     body.read(|fields| Some(fields.optional("event", rule::one_of(EventName::WORDS, EventName::parse))))
 }
@@ -102,7 +102,7 @@ const BY_DEFAULT: &str = "gateway_default";
 async fn of_url(call: &mut AccountCall) -> Outcome {
     let url = parse_probe(&call.object().await?, &call.app.config.target_policy)?;
     call.cluster().take_test(call.customer_id(), &call.context()).await?;
-    // Named only when there is no doubt which one it is.
+    // Named only if exactly one endpoint has the URL.
     let endpoints = call.directory().read(|state| state.endpoints_of(call.customer_id()));
     let mut same = endpoints.iter().filter(|endpoint| endpoint.url == url);
     let endpoint_id = same.next().filter(|_| same.next().is_none()).map(|endpoint| endpoint.id);
@@ -117,7 +117,7 @@ async fn of_url(call: &mut AccountCall) -> Outcome {
 async fn of_endpoint(call: &mut AccountCall) -> Outcome {
     let event = parse_event(&call.optional_object().await?)?;
     let endpoint = webhook_endpoints::find(call)?;
-    // What may be called may have changed since the endpoint was made.
+    // The rules for URLs may have changed since the endpoint was created.
     judge_url(&endpoint.url, &call.app.config.target_policy)
         .map_err(|blocked| Violation::from(blocked).at(&["url"]))?;
     call.cluster().take_test(call.customer_id(), &call.context()).await?;
@@ -134,7 +134,7 @@ async fn of_endpoint(call: &mut AccountCall) -> Outcome {
     Ok(Reply::ok(&TestResult { status: json!(view.outcome), ..view }))
 }
 
-/// What is sent to try out a receiver.
+/// The event that tests a receiver.
 struct Probe {
     event: &'static str,
     id: EventId,
@@ -148,7 +148,7 @@ impl Probe {
         Self { event: TEST_EVENT, id, body }
     }
 
-    /// The example of an event as if it happened now; each has an id of its own, or receivers would drop all but the first.
+    /// An example event as if it happened now. It gets a new id, since receivers would drop a repeated one.
     fn example(name: EventName, now: Timestamp, channel: Option<ChannelId>) -> Self {
         let mut event = Event::example(name);
         event.id = EventId::mint(now, rand::random());

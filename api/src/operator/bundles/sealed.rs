@@ -1,7 +1,8 @@
-//! A channel's session as a file that says nothing, and lets itself be changed by nobody, without the passphrase.
+//! A channel's session as a file that reveals nothing and cannot be changed without the passphrase.
 //!
-//! `magic | version | salt | length | sealed`: what stands before the sealed part is bound to it, so that no byte of a bundle can be
-//! another one. Its key is made of the passphrase by argon2id, and slowly, because a file can be tried for ever.
+//! The layout is `magic | version | salt | length | sealed`. Everything before the sealed part is authenticated with
+//! it, so that no byte of a bundle can be changed. The key is derived from the passphrase by argon2id with high cost,
+//! because a file can be attacked offline for any time.
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use model::id::ChannelId;
@@ -12,32 +13,32 @@ use raft::record;
 use serde::{Deserialize, Serialize};
 use shard::call::bundle::{LidPair, StateRow};
 
-/// Bytes of a bundle at most: an owner keeps 32 MiB of a channel's state, and its rows and LIDs have to be told apart.
+/// The largest bundle, in bytes: up to 32 MiB of a channel's state, and the encoding of its rows and LIDs.
 pub const LARGEST_BUNDLE: u64 = 48 << 20;
 
 const MAGIC: &[u8; 16] = b"gateway channel\n";
 
-/// How bundles are written; the parameters of argon2id belong to it.
+/// The version of the format, which includes the parameters of argon2id.
 const VERSION: u8 = 1;
 
 const SALT_BYTES: usize = 16;
 const LENGTH_BYTES: usize = 8;
 const HEAD_BYTES: usize = MAGIC.len() + 1 + SALT_BYTES + LENGTH_BYTES;
 
-/// What RFC 9106 takes where there is not much memory, on one lane: some tenths of a second.
+/// The parameters of RFC 9106 for little memory, on one lane; they take some tenths of a second.
 const MEMORY_KIB: u32 = 64 << 10;
 const PASSES: u32 = 3;
 const LANES: u32 = 1;
 
-/// 16 random bytes, drawn anew for each bundle.
+/// 16 random bytes, new for each bundle.
 pub type Salt = [u8; SALT_BYTES];
 
-/// What is in a bundle.
+/// The content of a bundle.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct Content {
-    /// Whose driver's session it is.
+    /// The driver of the session.
     pub driver: String,
-    /// The channel that it was read out of.
+    /// The channel that was exported.
     pub channel: ChannelId,
     pub made_at: Timestamp,
     pub identity: Identity,
@@ -45,7 +46,7 @@ pub struct Content {
     pub lids: Vec<LidPair>,
 }
 
-/// Why a bundle cannot be made, or opened.
+/// Why a bundle cannot be sealed or opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BundleError {
     #[error("this is not a bundle of a channel: send the file that the export returned")]
@@ -62,7 +63,7 @@ pub enum BundleError {
     TooLarge,
 }
 
-/// Seals what is in a bundle. It takes its time.
+/// Seals a bundle. Slow by design.
 ///
 /// # Errors
 /// [`BundleError::TooLarge`].
@@ -70,7 +71,7 @@ pub fn seal(content: &Content, passphrase: &str, salt: Salt, nonce: Nonce) -> Re
     lock(content, &key_of(passphrase, &salt), salt, nonce)
 }
 
-/// Opens what [`seal`] made. It takes its time.
+/// Opens a bundle that [`seal`] made. Slow by design.
 ///
 /// # Errors
 /// Those of [`BundleError`].
@@ -99,7 +100,7 @@ fn lock(content: &Content, key: &DataKey, salt: Salt, nonce: Nonce) -> Result<Ve
     Ok([head, sealed].concat())
 }
 
-/// A bundle, taken apart.
+/// The parts of a bundle.
 struct Parts<'a> {
     head: &'a [u8],
     salt: &'a Salt,
@@ -159,7 +160,7 @@ mod tests {
         DataKey::new([7; 32])
     }
 
-    /// What a bundle that was made with [`key`] opens to.
+    /// Opens a bundle that was sealed with [`key`].
     fn unlocked(bundle: &[u8]) -> Result<Content, BundleError> {
         Parts::of(bundle)?.unlock(&key())
     }
@@ -186,7 +187,7 @@ mod tests {
             changed[at] ^= 1;
             let expected = match at {
                 _ if at < MAGIC.len() => BundleError::Foreign,
-                // 1 becomes 0, which no release writes.
+                // Version 1 becomes 0, which no release writes.
                 _ if at == MAGIC.len() => BundleError::Foreign,
                 _ if at < length_at => BundleError::Locked,
                 _ if at < HEAD_BYTES => BundleError::NotWhole,

@@ -1,5 +1,5 @@
-//! `GET /v1/admin/timeline`: what happened to the cluster, of what operators did and of what the cluster itself has seen. It
-//! is the part of the audit log that is about the cluster, and is kept as long.
+//! `GET /v1/admin/timeline`: what happened to the cluster, both actions of operators and observations of the cluster
+//! itself. It is the part of the audit log about the cluster, with the same retention.
 
 mod watch;
 
@@ -36,7 +36,7 @@ pub fn routes() -> Vec<Route> {
 
 const KINDS: [&str; 7] = ["node", "lead", "layout", "check", "backup", "release", "secrets"];
 
-/// The kind of an action of the audit log; `None` for what is not about the cluster.
+/// The timeline's kind of an audit action; `None` for actions that are not about the cluster.
 fn kind(action: &str) -> Option<&'static str> {
     Some(match action {
         TAKEN_OVER | "shard.moved" => "lead",
@@ -82,7 +82,7 @@ impl TimelineEntry {
     }
 }
 
-/// A time in milliseconds as people say it.
+/// Formats milliseconds as seconds.
 fn seconds(millis: &str) -> String {
     millis.parse::<f64>().map_or_else(|_| millis.to_owned(), |millis| format!("{:.2} s", millis / 1000.0))
 }

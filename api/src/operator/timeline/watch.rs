@@ -1,5 +1,5 @@
-//! What the directory's leader sees of the nodes and the checks, noted when it changes. Everything that it knows stands in
-//! the audit log, so that whoever leads next goes on where this one ended.
+//! Observes nodes and checks on the directory's leader, and writes changes to the audit log. The state is restored from
+//! the log, so that the next leader continues where this one ended.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -20,31 +20,31 @@ use crate::app::App;
 use crate::operator::check::{CHECKS, Finding, Level, findings};
 use crate::operator::survey::ClusterView;
 
-/// How often the nodes are asked how they are.
+/// How often the nodes are polled.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// The checks are made once in so many looks.
+/// The checks run once in this many polls.
 const CHECKS_TURN: u32 = 8;
 
-/// Looks in a row at which a node has to be silent before it is lost: a busy one may miss one.
+/// A node counts as lost after this many silent polls in a row, since a busy node may miss one.
 const MISSES: u32 = 3;
 
-/// Times in a row that a check has to come to the same level before it has changed.
+/// A check's level counts as changed after this many equal results in a row.
 const AGREED: u32 = 2;
 
-/// What is noted of one node or check in an hour; from there on at most once in [`FOLDED`].
+/// How many entries of one node or check are written in an hour; further ones at most once per [`FOLDED`].
 const AN_HOUR: usize = 6;
 const HOUR: Duration = Duration::from_secs(3600);
 const FOLDED: Duration = Duration::from_secs(600);
 
-/// How long a write may take; what fails is tried again at the next look.
+/// Timeout of a write. A failed write is retried at the next poll.
 const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How far back and how much of the log is read to know how things were.
+/// How far back, and how many entries of the log are read to restore the state.
 const REMEMBERED: Duration = Duration::from_secs(90 * 24 * 3600);
 const MOST_REMEMBERED: usize = 2_000;
 
-/// Looks while this node leads the directory, until the stop.
+/// Polls while this node leads the directory, until `stop`.
 pub async fn keep(app: Arc<App>, stop: CancellationToken) {
     let cluster = &app.cluster;
     let mut ticks = supervise::ticks(LOOK_EVERY);
@@ -80,13 +80,13 @@ pub async fn keep(app: Arc<App>, stop: CancellationToken) {
         let deadline = Instant::now() + WRITE_PATIENCE;
         if let Err(error) = cluster.directory().update(Command::Audit, entries, deadline).await {
             tracing::warn!(%error, "changes of the cluster could not be written to the timeline yet");
-            // As though it had not been seen: the same entries come of the next look.
+            // Restores the state from before the poll, so that the next poll produces the same entries.
             known = Some(before);
         }
     }
 }
 
-/// How nodes and checks were when they were last noted. `None` when the log cannot be read.
+/// Restores from the log how nodes and checks were when they were last noted. `None` when the log cannot be read.
 async fn remember(cluster: &Arc<Cluster>) -> Option<Known> {
     let reader = cluster.clone();
     let reading = supervise::on_thread(move || {
@@ -102,11 +102,11 @@ async fn remember(cluster: &Arc<Cluster>) -> Option<Known> {
     Some(known)
 }
 
-/// When something was noted of one node or check.
+/// When entries of one node or check were written.
 #[derive(Clone, Debug, Default)]
 struct Noted {
     at: VecDeque<Timestamp>,
-    /// What was seen since and not noted.
+    /// The number of changes since the last entry that were not written.
     folded: u32,
 }
 
@@ -118,7 +118,7 @@ impl Noted {
         self.at.len() < AN_HOUR || self.at.back().is_none_or(|last| now.since(*last) >= FOLDED)
     }
 
-    /// Notes it, and tells what was folded into it.
+    /// Notes an entry, and adds the number of changes that are folded into it.
     fn note(&mut self, now: Timestamp, details: &mut BTreeMap<String, String>) {
         if self.folded > 0 {
             details.insert("changes".to_owned(), (self.folded + 1).to_string());
@@ -131,22 +131,22 @@ impl Noted {
     }
 }
 
-/// A node as it was noted, and as it was seen since.
+/// A node's noted state, and what was seen since.
 #[derive(Clone, Debug, Default)]
 struct NodeSeen {
     started_at: Option<Timestamp>,
     release: String,
-    /// Since when it has been lost, if that was noted.
+    /// When it was lost, if that was noted.
     lost: Option<Timestamp>,
-    /// Looks in a row at which it was silent, and when it last was not.
+    /// The number of silent polls in a row, and when it was last heard.
     misses: u32,
     heard: Option<Timestamp>,
-    /// How it was at the last look, for changes that are folded.
+    /// Whether it was silent at the last poll, to count folded changes.
     was_silent: bool,
     noted: Noted,
 }
 
-/// A check as it was noted, and another level that it may be coming to.
+/// A check's noted level, and another level that it may be changing to.
 #[derive(Clone, Debug, Default)]
 struct CheckSeen {
     level: Level,
@@ -165,7 +165,7 @@ fn details<const N: usize>(of: [(&str, String); N]) -> BTreeMap<String, String> 
 }
 
 impl Known {
-    /// Takes an entry of the log for what is known, the oldest first.
+    /// Updates the state from an entry of the log. Entries must come in order, oldest first.
     fn recall(&mut self, entry: &AuditEntry) {
         let said = |name: &str| entry.details.get(name).map_or("", String::as_str);
         if entry.action == CHECK_CHANGED {
@@ -192,7 +192,7 @@ impl Known {
         seen.was_silent = seen.lost.is_some();
     }
 
-    /// What has changed of the nodes.
+    /// Entries for the changes of the nodes.
     fn look_at_nodes(
         &mut self,
         own: NodeId,
@@ -210,7 +210,7 @@ impl Known {
         members.iter().filter_map(look).collect()
     }
 
-    /// What has changed of the checks.
+    /// Entries for the changes of the checks.
     fn look_at_checks(&mut self, own: NodeId, found: &[Finding], now: Timestamp) -> Vec<AuditEntry> {
         let look = |check: &&'static str| {
             let worst = found.iter().filter(|finding| finding.check == *check).max_by_key(|finding| finding.level)?;
@@ -232,7 +232,7 @@ impl Known {
 }
 
 impl NodeSeen {
-    /// Looks at the node, which says when it started and which release it runs, or nothing. Gives what is to be noted.
+    /// Takes a poll: the node's start time and release, or `None` if it was silent. Returns what is to be noted.
     fn look(
         &mut self,
         heard: Option<(Timestamp, &str)>,
@@ -259,7 +259,7 @@ impl NodeSeen {
                 let since = self.lost?;
                 (NODE_BACK, now, details([("away_ms", now.since(since).as_millis().to_string())]))
             }
-            // One that was never heard is none that was lost.
+            // A node that was never heard cannot be lost.
             None if is_silent && self.lost.is_none() && self.started_at.is_some() => {
                 (NODE_LOST, last_heard.unwrap_or(now), BTreeMap::new())
             }
@@ -286,7 +286,8 @@ impl NodeSeen {
 }
 
 impl CheckSeen {
-    /// When it came to this level, which it had before, and what was folded; `None` while nothing is to be noted.
+    /// Updates the state with a check's level. Returns since when it has the level, its former level, and folded
+    /// changes; `None` when nothing is to be noted.
     fn look(&mut self, level: Level, now: Timestamp) -> Option<(Timestamp, Level, BTreeMap<String, String>)> {
         if level == self.level {
             self.next = None;
@@ -321,7 +322,7 @@ mod tests {
 
     const RUNS: Option<(Timestamp, &str)> = Some((Timestamp(500), "0.3.0"));
 
-    /// What is noted of a node at looks two seconds apart, from second `from` on.
+    /// What is noted of a node at polls two seconds apart, from second `from` on.
     fn looks(seen: &mut NodeSeen, from: i64, heard: &[Option<(Timestamp, &str)>]) -> Vec<(&'static str, i64)> {
         let at = |look: usize| Timestamp((from + 2 * look as i64) * 1000);
         let noted = heard.iter().enumerate().filter_map(|(look, heard)| seen.look(*heard, at(look)));
@@ -362,7 +363,7 @@ mod tests {
     #[test]
     fn a_node_that_comes_and_goes_is_noted_six_times_an_hour_and_then_every_ten_minutes() {
         let (mut seen, mut noted) = (NodeSeen::default(), Vec::new());
-        // Half a minute up, half a minute away, for an hour.
+        // Half a minute up, half a minute down, for an hour.
         for look in 0..1_800_i64 {
             let heard = if look % 30 < 15 { RUNS } else { None };
             noted.extend(seen.look(heard, Timestamp(look * 2_000)));

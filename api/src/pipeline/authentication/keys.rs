@@ -1,4 +1,4 @@
-//! What the directory says of an API key.
+//! Judges API keys by the directory.
 
 use model::api_key::{ApiKey, KeyPrefix};
 use model::error::CallError;
@@ -20,7 +20,7 @@ pub(super) fn judge(state: &DirectoryState, token: &ApiKey, now: Timestamp) -> V
     judge_record(state, key, now)
 }
 
-/// Judges a key that is known, whoever shows it or what stands for it.
+/// Judges a known key, whether the key itself was shown or a ticket that stands for it.
 pub(super) fn judge_record(state: &DirectoryState, key: Arc<KeyRecord>, now: Timestamp) -> Verdict {
     let Some(customer) = state.customers.get(&key.customer_id).cloned() else { return Verdict::Unknown };
     if let Some(revoked_at) = state.ended_at(&key) {
@@ -29,8 +29,8 @@ pub(super) fn judge_record(state: &DirectoryState, key: Arc<KeyRecord>, now: Tim
     if let Some(expired_at) = key.expires_at.filter(|end| *end <= now) {
         return Verdict::Refused(Suspect::Key(key), CallError::auth_expired(expired_at));
     }
-    // A scope that this release cannot read grants nothing: a key whose scopes are all unreadable must not end up with
-    // the empty list, which is unrestricted.
+    // A scope that this release cannot read grants nothing. If it were skipped, a key with only unreadable scopes would
+    // get the empty list, which is unrestricted.
     let scopes: Option<Vec<Scope>> = key.scopes.iter().map(|text| Scope::parse(text)).collect();
     match scopes {
         Some(scopes) => {
@@ -40,7 +40,7 @@ pub(super) fn judge_record(state: &DirectoryState, key: Arc<KeyRecord>, now: Tim
     }
 }
 
-/// Whom a secret that is nobody's is counted against: the customer of the keys that begin like it.
+/// Attributes an unknown secret to the customer of the keys with the same prefix.
 pub(super) fn suspect(state: &DirectoryState, prefix: KeyPrefix) -> Suspect {
     let like = state.keys_with_prefix(prefix.as_str()).find(|key| state.customers.contains_key(&key.customer_id));
     match like.map(|key| key.customer_id) {
@@ -98,8 +98,7 @@ mod tests {
         let other = ApiKey::parse(&other).unwrap();
         assert_eq!(other.prefix(), secret.prefix());
         assert!(matches!(judge(&state, &other, NOW), Verdict::Unknown));
-        // A wrong secret behind a known prefix is noted as a guess for the key's account; one behind no known prefix
-        // for nobody.
+        // A wrong secret is noted as a guess for the account of keys with its prefix, or else for no account.
         assert!(
             matches!(suspect(&state, other.prefix()), Suspect::Guess { customer, .. } if state.customers.contains_key(&customer))
         );

@@ -1,7 +1,8 @@
-//! From a header to a caller, by a copy of the directory that is fresh enough (docs/design/directory.md).
+//! Authenticates callers: turns the `Authorization` header into a caller, by a fresh enough copy of the directory
+//! (docs/design/directory.md).
 //!
-//! [`keys`] and [`sessions`] say what the directory knows of a key or a token; here stands how fresh the directory must
-//! be for that, and what is noted of failures.
+//! [`keys`] and [`sessions`] look up what the directory knows of a key or a token. This module ensures that the copy is
+//! fresh, and notes failures for the audit log.
 
 mod keys;
 mod sessions;
@@ -26,37 +27,37 @@ use crate::failure;
 use crate::request_context::RequestContext;
 use crate::route::Rules;
 
-/// How long a request waits for a copy of the directory that is fresh enough to judge keys by.
+/// How long a request waits for a copy of the directory that is fresh enough to judge credentials by.
 const REFRESH_PATIENCE: Duration = Duration::from_secs(3);
 
-/// How long an operator's request waits for one, which is answered in any case: longer than an election takes.
+/// How long an operator's read waits for a fresh copy before it uses an old one. Longer than an election takes.
 const LOOK_PATIENCE: Duration = Duration::from_millis(1500);
 
-/// Says to an operator that an answer rests on an old copy of the directory.
+/// Response header that tells an operator that the answer rests on an old copy of the directory.
 pub const DIRECTORY_OLD: HeaderName = HeaderName::from_static("x-directory-old");
 
-/// The longest session token that is looked at. Those of most issuers have one or two KiB.
+/// The longest session token that is parsed, in bytes. Tokens of most issuers have one or two KiB.
 const LONGEST_TOKEN: usize = 8 * 1024;
 
-/// What the directory says of a key or a session.
+/// The result of looking a key or session up in the directory.
 enum Verdict {
     Valid(Caller),
-    /// With as much as is known of whose it is.
+    /// Refused; the suspect holds what is known about whose credential it is.
     Refused(Suspect, CallError),
     Unknown,
 }
 
-/// A credential of the right form.
+/// A well-formed credential, not checked yet.
 enum Token {
     Key(ApiKey),
     Session(String, Box<Header>),
 }
 
-/// Whether a member must have confirmed the address to be let in.
+/// Whether a member must have confirmed their email address.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Address {
     Confirmed,
-    /// For the routes by which a member confirms it, and logs out.
+    /// For the routes that confirm the address or log out.
     Any,
 }
 
@@ -72,7 +73,7 @@ pub async fn caller(ctx: &RequestContext, address: Address) -> Result<Caller, Ca
     Ok(caller)
 }
 
-/// Notes a failure for the audit log. That nobody can say who it is, is not the caller's.
+/// Notes a failure of the caller for the audit log. Failures of the gateway, such as a 503, are not noted.
 fn noted(ctx: &RequestContext, (suspect, error): (Suspect, CallError)) -> CallError {
     if matches!(http_status(error.code), 401 | 403) {
         ctx.note_failure(suspect, error.code);
@@ -105,10 +106,10 @@ async fn judge(ctx: &RequestContext, address: Address) -> Result<Caller, (Suspec
     }
 }
 
-/// The caller of a key that was shown before, such as that behind a ticket.
+/// Returns the caller of a key that was authenticated before, such as the key behind a ticket.
 ///
 /// # Errors
-/// One of the `auth_*` codes, and whose failure it is.
+/// One of the `auth_*` codes, with the suspect that the failure is attributed to.
 async fn key_caller(ctx: &RequestContext, id: KeyId) -> Result<Caller, (Suspect, CallError)> {
     let judge = |state: &DirectoryState| {
         let known = state.keys.get(&id).cloned();
@@ -121,8 +122,8 @@ async fn key_caller(ctx: &RequestContext, id: KeyId) -> Result<Caller, (Suspect,
     }
 }
 
-/// Judges by a copy of the directory that is fresh enough; what the copy does not know is looked up once more after it
-/// was confirmed, since it may have been made a moment ago.
+/// Judges by a fresh enough copy of the directory. A credential that the copy does not know may have been created a
+/// moment ago, so it is looked up once more after a refresh.
 async fn judge_freshly(ctx: &RequestContext, judge: impl Fn(&DirectoryState) -> Verdict) -> Verdict {
     let directory = ctx.directory();
     if directory.is_fresh() {
@@ -137,7 +138,7 @@ async fn judge_freshly(ctx: &RequestContext, judge: impl Fn(&DirectoryState) -> 
     }
 }
 
-/// Sees to it that what is read of the directory is not old, for routes that judge members by themselves.
+/// Ensures that the copy of the directory is fresh, for routes that judge members themselves.
 ///
 /// # Errors
 /// `auth_backend_unavailable` while the directory has no leader.
@@ -145,7 +146,7 @@ pub async fn fresh_directory(ctx: &RequestContext) -> Result<(), CallError> {
     if ctx.directory().is_fresh() { Ok(()) } else { refreshed(ctx).await }
 }
 
-/// Has the copy of the directory show what happened a moment ago.
+/// Refreshes the copy of the directory, so that it has everything that was committed before this call.
 async fn refreshed(ctx: &RequestContext) -> Result<(), CallError> {
     let refreshed = ctx.directory().refresh(Instant::now() + REFRESH_PATIENCE).await;
     refreshed.map_err(|_| CallError::auth_backend_unavailable())
@@ -154,8 +155,8 @@ async fn refreshed(ctx: &RequestContext) -> Result<(), CallError> {
 /// Authenticates by an operator's token. A failure is noted for the audit log.
 ///
 /// # Errors
-/// `auth_missing`, `auth_malformed`, `auth_invalid` or `rate_limited`; `insufficient_scope` for what the token's role does
-/// not open.
+/// `auth_missing`, `auth_malformed`, `auth_invalid` or `rate_limited`; `insufficient_scope` when the token's role does
+/// not allow the route.
 pub async fn operator(ctx: &RequestContext, rules: &Rules) -> Result<Operator, CallError> {
     let judged = match bearer_token(ctx) {
         Ok(token) => ctx.app.operators.authenticate(ctx.client.ip, token).await,
@@ -170,8 +171,9 @@ pub async fn operator(ctx: &RequestContext, rules: &Rules) -> Result<Operator, C
     }
 }
 
-/// Sees to it that what an operator reads is not old, or is known to be: says whether it is fresh. Nobody confirms it while a majority
-/// of the directory's voters is not there, or not to be reached from here.
+/// Ensures that the directory an operator reads is fresh, or returns `false` when it is not and the route allows that
+/// (`rules.old_directory`). A refresh fails while a majority of the directory's voters is down or unreachable from this
+/// node.
 ///
 /// # Errors
 /// 503 while the directory has no leader, for routes that need one.
@@ -201,7 +203,7 @@ fn authorization(ctx: &RequestContext) -> Result<&str, CallError> {
     value.to_str().map_err(|_| CallError::auth_malformed())
 }
 
-/// What stands behind the scheme, whose letter case does not matter.
+/// Returns the token behind the `Bearer` scheme, which is matched regardless of case.
 fn bearer_text(header: &str) -> Option<&str> {
     let (scheme, token) = header.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_matches(' '))
@@ -211,7 +213,7 @@ fn bearer(ctx: &RequestContext) -> Result<Token, CallError> {
     parse_token(bearer_token(ctx)?).ok_or_else(CallError::auth_malformed)
 }
 
-/// A key begins as keys do; anything else must have the form of a signed JWT.
+/// A key starts with [`KEY_MARK`]; any other token must have the form of a signed JWT.
 fn parse_token(text: &str) -> Option<Token> {
     if text.starts_with(KEY_MARK) {
         return ApiKey::parse(text).map(Token::Key);
@@ -221,7 +223,7 @@ fn parse_token(text: &str) -> Option<Token> {
     let well_formed = text.len() <= LONGEST_TOKEN
         && parts.len() == 3
         && parts.iter().all(|part| !part.is_empty() && part.bytes().all(url_safe));
-    // An algorithm that is not known, such as `none`, is no token either.
+    // A header with an unknown algorithm, such as `none`, does not decode and makes the token malformed.
     let header = well_formed.then(|| jsonwebtoken::decode_header(text).ok()).flatten()?;
     Some(Token::Session(text.to_owned(), Box::new(header)))
 }

@@ -1,4 +1,4 @@
-//! What the directory says of a session token: the deployment's own, or one of the configured issuer.
+//! Judges session tokens by the directory: the deployment's own, and those of the configured issuer.
 
 use std::sync::Arc;
 
@@ -16,21 +16,21 @@ use crate::auth::oidc::Identity;
 use crate::caller::{Caller, Credential, Session};
 use crate::request_context::RequestContext;
 
-/// A token whose signature and times are in order.
+/// A token with a valid signature and validity period.
 pub(super) enum Claimed {
     Own(Claims),
     Foreign(Identity),
 }
 
-/// Checks a token by itself. Its algorithm tells who signed it: own tokens are signed with a shared secret, foreign ones
-/// with a key pair, and neither is ever checked with the other's key.
+/// Checks a token's signature and validity period. Its algorithm tells who signed it: own tokens are signed with a
+/// shared secret, foreign ones with a key pair. Neither is ever checked with the other's key.
 pub(super) async fn check(ctx: &RequestContext, token: &str, header: &Header) -> Result<Claimed, CallError> {
     let auth = &ctx.app.auth;
     if header.alg == access::ALGORITHM {
         let check = || auth.keys(ctx.cluster())?.access.check(token, ctx.now);
         let mut checked = check();
         if access::is_of_nobody(&checked) {
-            // Another node may have signed the token by a key that this node has not heard of yet.
+            // Another node may have signed the token with a key that this node does not know yet.
             refreshed(ctx).await?;
             checked = check();
         }
@@ -47,7 +47,7 @@ pub(super) fn judge(state: &DirectoryState, claimed: &Claimed, address: Address)
     }
 }
 
-/// The session must stand, and the member is what the directory says now, whatever the token said.
+/// The session must not have ended. Role and email are those of the directory now, whatever the token says.
 fn judge_own(state: &DirectoryState, claims: &Claims, address: Address) -> Verdict {
     let Some(session) = state.users.session(claims.sid).filter(|session| session.user_id == claims.sub) else {
         return Verdict::Unknown;

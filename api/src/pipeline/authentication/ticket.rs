@@ -1,4 +1,4 @@
-//! A ticket in the place of a key, for one event stream: one use over the whole cluster.
+//! Authenticates one event stream by a ticket in place of a key. A ticket can be used once in the whole cluster.
 
 use bytes::Bytes;
 use model::error::CallError;
@@ -15,7 +15,7 @@ use crate::failure;
 use crate::request_context::RequestContext;
 use crate::route::EVENTS_PATH;
 
-/// Whom a ticket acts for: whoever asked for it.
+/// The credential that asked for a ticket, and that the ticket acts for.
 #[derive(Serialize, Deserialize)]
 pub enum Grant {
     Key(KeyId),
@@ -31,18 +31,18 @@ impl Grant {
     }
 }
 
-/// The ticket of a request that opens a stream and shows no key.
+/// The ticket of a request that opens a stream without an `Authorization` header.
 pub fn shown(ctx: &RequestContext) -> Option<&str> {
     let http = &ctx.http;
     let opens = http.uri().path() == EVENTS_PATH && http.headers().get(AUTHORIZATION).is_none();
     opens.then(|| http.queries().get("ticket").map(String::as_str)).flatten()
 }
 
-/// Authenticates by a ticket, which is used up by it. A failure is noted for the audit log.
+/// Authenticates by a ticket and uses it up. A failure is noted for the audit log.
 ///
 /// # Errors
-/// `auth_malformed`; `auth_invalid` for a ticket that was used, is too old, or never was; what its key or session is
-/// refused with by now; 503 while its home has no leader.
+/// `auth_malformed`; `auth_invalid` for a ticket that was used, has expired or never existed; the refusal of its key or
+/// session, if that is no longer valid; 503 while the account's coordinator has no leader.
 pub async fn redeem(ctx: &RequestContext, text: &str) -> Result<Caller, CallError> {
     take(ctx, text).await.map_err(|refused| noted(ctx, refused))
 }
@@ -51,7 +51,7 @@ async fn take(ctx: &RequestContext, text: &str) -> Result<Caller, (Suspect, Call
     let nobody = |error: CallError| (Suspect::Unknown(None), error);
     let ticket = StreamTicket::parse(text).ok_or_else(|| nobody(CallError::auth_malformed()))?;
     let customer = ticket.customer().ok_or_else(|| nobody(CallError::auth_malformed()))?;
-    // What is refused for now can be asked again: that uses no ticket up.
+    // Refreshed before the ticket is used, so that a refusal that can be retried uses no ticket up.
     fresh_directory(ctx).await.map_err(nobody)?;
     let digest = Bytes::copy_from_slice(&ticket.digest());
     let request = StreamRequest::UseTicket { digest };

@@ -1,4 +1,4 @@
-//! `GET /v1/account/audit-log`, and pages of the log for the operator.
+//! `GET /v1/account/audit-log`, and pages of audit logs for operators.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,10 +20,10 @@ use crate::query::Query;
 use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::AccountCall;
 
-/// Entries that a page looks at, of all logs together.
+/// The most entries that are examined for a page, over all logs together.
 const LOOKED_AT: usize = 20_000;
 
-/// How long a page may take to read.
+/// Timeout for reading a page.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An entry as the interface shows it.
@@ -61,7 +61,7 @@ model::cursor! {
     AuditCursor("audit-log.1") { created_at: Timestamp, id: AuditId }
 }
 
-/// What a request asks for.
+/// The parameters of a request.
 pub struct AuditParameters {
     limit: usize,
     action: Option<String>,
@@ -69,14 +69,15 @@ pub struct AuditParameters {
     since: Timestamp,
     until: Timestamp,
     before: Option<AuditCursor>,
-    /// Of the actions, those that the list is about.
+    /// Selects the actions that the list shows.
     about: About,
 }
 
 type About = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 impl AuditParameters {
-    /// What the cluster itself has seen is told where it is named, and else by its timeline.
+    /// Reads the parameters. Observations of the cluster, which are in its timeline, are shown only if `action` names
+    /// them.
     pub fn of(query: &Query<'_>, list: ListId) -> Self {
         let action = query.text("action").map(str::to_owned);
         let actor = query.text("actor").map(str::to_owned);
@@ -85,7 +86,7 @@ impl AuditParameters {
         Self { action, actor, ..Self::about(query, list, about) }
     }
 
-    /// For a list of other actions.
+    /// Reads the parameters of a list of other actions.
     pub fn about(query: &Query<'_>, list: ListId, about: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self {
             limit: query.limit().unwrap_or(DEFAULT_LIMIT),
@@ -99,7 +100,7 @@ impl AuditParameters {
     }
 }
 
-/// Shows the log of the caller's account, the latest entries first.
+/// Lists the log of the caller's account, newest first.
 pub async fn list(call: &mut AccountCall) -> Outcome {
     let of = call.list(None, false);
     let asked = call.asked(|query| AuditParameters::of(query, of))?;
@@ -107,12 +108,12 @@ pub async fn list(call: &mut AccountCall) -> Outcome {
     Ok(Reply::ok(&List::page(entries.into_iter().map(AuditView::from).collect(), next)))
 }
 
-/// A page of the logs of these customers as one, the newest entry first, and where the next one begins. What no customer
-/// can be named for is the log of `None`. A page may be short, or empty, and have a next one: it then looked at as many entries
-/// as one may.
+/// A page of these customers' logs merged into one, newest first, and where the next page begins. `None` is the log of
+/// entries without a customer. A page may be short or even empty and still have a next page, when the bound of examined
+/// entries was reached.
 ///
 /// # Errors
-/// `worker_at_capacity` when there are too many logs to be read in time.
+/// `worker_at_capacity` when the logs cannot be read in time.
 pub async fn page(
     app: &Arc<App>,
     customers: Vec<Option<CustomerId>>,
@@ -129,7 +130,7 @@ pub async fn page(
     let account = if let [one] = customers[..] { one } else { None };
     let before = before.map(|cursor| (cursor.created_at, cursor.id));
     let looked_at = LOOKED_AT / customers.len().max(1);
-    // The log lies on disk; other requests must not wait for it.
+    // The log is on disk, and its reads must not delay other requests.
     let reading = app.cluster.reads().read(account, Instant::now() + PATIENCE, move |patience| {
         let of_one = |customer| {
             let range = AuditQuery { customer, since, until };
@@ -143,7 +144,7 @@ pub async fn page(
     Ok((entries, next))
 }
 
-/// `actor` names a kind, an id, a key's prefix or a member's address.
+/// Whether `text` is the actor's kind, id, key prefix or e-mail address.
 fn is_actor(actor: &AuditActor, text: &str) -> bool {
     let is = |part: &Option<String>| part.as_deref() == Some(text);
     actor.kind == text || is(&actor.id) || is(&actor.prefix) || is(&actor.email)

@@ -1,4 +1,4 @@
-//! Members of an account, as its owners and admins look after them: invitations, roles, removals.
+//! Members of an account, managed by its owners and admins: invitations, roles, removals.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::resources::{Link, email};
 use crate::route::{DELETE, GET, PATCH, POST, Route};
 
 pub fn routes() -> Vec<Route> {
-    // All of them are for members with a dashboard session.
+    // All of these routes require a dashboard session.
     let routes = [
         Route::account(GET, "/v1/account/members", list)
             .doc("list_members", "List the account's members")
@@ -117,7 +117,7 @@ fn parse_invitation(body: &Body) -> Result<(String, Role), CallError> {
     })
 }
 
-/// The member is there at once, without a password, so that its role can be changed and its place counts.
+/// Invites a member, who exists at once, without a password: its role can be changed, and it counts towards the limit.
 async fn invite(call: &mut AccountCall) -> Outcome {
     let (email, role) = parse_invitation(&call.object().await?)?;
     require_over(call, role)?;
@@ -145,7 +145,7 @@ async fn invite_again(call: &mut AccountCall) -> Outcome {
     Ok(Reply::ok(&invited(call, &user)?).uncached())
 }
 
-/// Counts invitations of an account, and messages to an address.
+/// Counts the account's invitations, and e-mails to an address.
 async fn count(call: &AccountCall, email: &str) -> Result<(), CallError> {
     let mut counted = vec![Attempt::InviteBy(call.customer_id())];
     if call.app.auth.mail.reaches_people() {
@@ -154,7 +154,7 @@ async fn count(call: &AccountCall, email: &str) -> Result<(), CallError> {
     attempts::count(call, &counted).await
 }
 
-/// Sends the message, or says what it would have said.
+/// Sends the invitation by e-mail, or returns what it would have said.
 fn invited(call: &AccountCall, user: &UserRecord) -> Result<InvitedMember, CallError> {
     let link = Link::of(call, user, call.now.plus(INVITATION_LIFE))?;
     let mailed = call.app.auth.mail.reaches_people();
@@ -175,7 +175,7 @@ fn parse_change(body: &Body) -> Result<Role, CallError> {
     body.read(|fields| fields.required("role", rule::one_of(Role::WORDS, Role::parse)))
 }
 
-/// Another role acts with the member's next request.
+/// Changes a member's role, which takes effect with the member's next request.
 async fn patch(call: &mut AccountCall) -> Outcome {
     let role = parse_change(&call.object().await?)?;
     let user = find(call)?;
@@ -206,13 +206,13 @@ async fn update(call: &AccountCall, user: &UserRecord, change: UserChange, actio
     call.update(keeping_an_owner(user, command), vec![entry]).await
 }
 
-/// The directory refuses what would leave the account without an owner, also when two of them remove each other. Of others
-/// nothing is asked that an older release would not understand.
+/// Has the directory refuse a command that would leave the account without an owner, even when two owners remove each
+/// other. Other members get the plain command, which older releases understand, too.
 fn keeping_an_owner(user: &UserRecord, command: UserCommand) -> Command {
     Command::Users(if user.role == Role::Owner { UserCommand::KeepOwner(Box::new(command)) } else { command })
 }
 
-/// Owners and admins look after members, and owners alone after owners.
+/// Owners and admins manage members; only owners manage owners.
 fn require_over(call: &AccountCall, role: Role) -> Result<(), CallError> {
     call.caller.require_account(Access::Write)?;
     if role < Role::Owner || call.caller.require_session()?.role == Role::Owner {
@@ -225,7 +225,7 @@ fn is_self(call: &AccountCall, user: &UserRecord) -> bool {
     call.caller.session().is_some_and(|session| session.subject == user.id.to_string())
 }
 
-/// The member of the path, of the caller's account.
+/// The member of the caller's account that the path names.
 fn find(call: &AccountCall) -> Result<Arc<UserRecord>, CallError> {
     let user = call.known("user_id", |state, id: UserId| state.users.user(id).cloned());
     let own = user.filter(|user| user.customer_id == call.customer_id());

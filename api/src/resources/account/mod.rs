@@ -1,4 +1,4 @@
-//! The account itself, its members, what it uses, and its audit log: for unrestricted keys and sessions.
+//! The account, its members, usage and audit log. For unrestricted keys and dashboard sessions.
 
 pub mod audit_log;
 mod members;
@@ -28,7 +28,7 @@ use crate::route::{DELETE, GET, PATCH, Route};
 
 pub use view::AccountView;
 
-/// A key that is bound to a channel may call none of them.
+/// All routes refuse keys that are bound to a channel.
 pub fn routes() -> Vec<Route> {
     let mut routes = own_routes();
     routes.extend(members::routes());
@@ -57,7 +57,7 @@ fn own_routes() -> Vec<Route> {
     ]
 }
 
-/// A new account on the usual plan, with a data key of its own.
+/// A new account on the default plan, with its own data key.
 ///
 /// # Errors
 /// As [`Cluster::new_data_key`](shard::cluster::Cluster::new_data_key).
@@ -95,7 +95,7 @@ fn parse_change(body: &Body) -> Result<CustomerChange, CallError> {
     })
 }
 
-/// A name of the IANA time zone database.
+/// Validates a name of the IANA time zone database.
 fn timezone(value: &Value) -> Judged<String> {
     let names = || chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name().replace('+', "\\+")).collect::<Vec<_>>();
     let text = rule::string(value, || json!({ "maxLength": 64, "pattern": format!("^({})$", names().join("|")) }))?;
@@ -126,7 +126,7 @@ fn require_confirmation(body: &Body, account: &str) -> Result<(), CallError> {
     })
 }
 
-/// What the operator's delete does: keys, sessions and channels end at once, data goes after the grace period.
+/// Deletes the account as operators do: keys, sessions and channels end at once, data goes after the grace period.
 async fn delete(call: &mut AccountCall) -> Outcome {
     if call.caller.require_session()?.role != Role::Owner {
         return Err(CallError::insufficient_scope(&["owner".to_owned()], &call.caller.scopes.to_strings()));

@@ -1,4 +1,4 @@
-//! A member's own logins: which there are, and their end.
+//! Lists and ends a member's own logins.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::request_context::AccountCall;
 use crate::route::{DELETE, GET, Route};
 
 pub fn routes() -> Vec<Route> {
-    // All of them are for members with a dashboard session.
+    // All of these routes require a dashboard session.
     let routes = [
         Route::account(GET, "/v1/account/sessions", list)
             .doc("list_sessions", "List one's own logins")
@@ -66,7 +66,7 @@ async fn end(call: &mut AccountCall) -> Outcome {
     Ok(Reply::no_content())
 }
 
-/// One after the other, the one that asks at last: what is left when that fails half-way can be ended by asking again.
+/// Ends the sessions one by one, the caller's own last, so that a failed request can be repeated.
 async fn end_all(call: &mut AccountCall) -> Outcome {
     let current = call.caller.require_session()?.id;
     let mut sessions = live(call)?;
@@ -77,7 +77,7 @@ async fn end_all(call: &mut AccountCall) -> Outcome {
     Ok(Reply::no_content())
 }
 
-/// Once this has returned, no node accepts a token of the session.
+/// Ends a session. Once this has returned, no node accepts its tokens.
 async fn revoke(call: &AccountCall, session: &SessionRecord) -> Result<(), CallError> {
     let label = call.caller.actor().email.unwrap_or_default();
     let target = Target::new("session", session.id, label);
@@ -85,7 +85,7 @@ async fn revoke(call: &AccountCall, session: &SessionRecord) -> Result<(), CallE
     call.update(Command::Users(UserCommand::RevokeSession { id: session.id }), vec![entry]).await.map(drop)
 }
 
-/// The caller's logins that have not ended, the oldest first.
+/// The caller's live logins, oldest first.
 fn live(call: &AccountCall) -> Result<Vec<Arc<SessionRecord>>, CallError> {
     let session = call.caller.require_session()?;
     let Some(user) = session.id.and_then(|_| session.subject.parse::<UserId>().ok()) else { return Ok(Vec::new()) };

@@ -1,4 +1,4 @@
-//! `GET /v1/account/usage`. Days are those of UTC.
+//! `GET /v1/account/usage`. Days are days in UTC.
 
 use model::id::ChannelId;
 use model::issue::{IssueCode, Violation};
@@ -14,16 +14,16 @@ use crate::reply::{List, Outcome, Reply, view_of};
 use crate::request_context::AccountCall;
 use crate::route::Route;
 
-/// The longest range, in days with both ends.
+/// The longest range in days, both ends included.
 const LONGEST: u32 = 93;
 
-/// The longest range by hour, and the one when `from` is not given.
+/// The longest range by hour, in days, and the default when `from` is missing.
 const LONGEST_BY_HOUR: u32 = 7;
 
-/// The range when `from` is not given.
+/// The default range in days when `from` is missing.
 const DEFAULT_DAYS: u32 = 30;
 
-/// Rows of one answer; the list has no pages.
+/// The most rows of a response; the list has no pages.
 const MOST_ROWS: usize = 20_000;
 
 /// A day or an hour of the account, or a day of one of its channels.
@@ -47,7 +47,7 @@ pub struct Usage {
     webhook_deliveries: u64,
 }
 
-/// What the route says of itself.
+/// The route's documentation.
 pub fn described(route: Route) -> Route {
     route
         .doc("get_account_usage", "Get what the account has used, by day, by day and channel, or by hour")
@@ -68,7 +68,7 @@ impl Usage {
 }
 
 model::words! {
-    /// What a row is of.
+    /// What a row covers.
     Grouping {
         Day = "day",
         Channel = "channel",
@@ -76,7 +76,7 @@ model::words! {
     }
 }
 
-/// What is asked for: the first and the last day, and what rows are of.
+/// The parameters of a request: the first and the last day, and what a row covers.
 #[derive(Debug, PartialEq, Eq)]
 pub struct UsageParameters {
     from: Day,
@@ -104,7 +104,7 @@ impl UsageParameters {
     }
 }
 
-/// By day, every day of the range has its row; by channel, a day has a row for each channel that was used on it.
+/// Shows usage. By day, every day of the range has a row; by channel, a day has one for each used channel.
 pub async fn show(call: &mut AccountCall) -> Outcome {
     let UsageParameters { from, to, by } = call.asked(|query| UsageParameters::read(query, Day::of(call.now)))?;
     if by == Grouping::Hour {
@@ -123,7 +123,7 @@ pub async fn show(call: &mut AccountCall) -> Outcome {
     Ok(Reply::ok(&List::whole(views.collect())))
 }
 
-/// Every hour of the days has its row, those of the future excepted.
+/// Usage by hour. Every hour of the range has a row, except future hours.
 async fn by_hour(call: &AccountCall, from: Day, to: Day) -> Outcome {
     let (first, end) = (Hour::first_of(from), Hour::first_of(Day(to.0 + 1)).min(Hour::of(call.now).next()));
     let used = call.cluster().usage_by_hour(call.customer_id(), (first, end), &call.context()).await?;
@@ -135,7 +135,7 @@ async fn by_hour(call: &AccountCall, from: Day, to: Day) -> Outcome {
     Ok(Reply::ok(&List::whole(rows.collect())))
 }
 
-/// Puts the days in between on which nothing was used.
+/// Adds rows for days without usage.
 fn every_day(from: Day, to: Day, used: Vec<DayUsage>) -> Vec<DayUsage> {
     let mut used = used.into_iter().peekable();
     let days = (from.0..=to.0).map(Day);

@@ -1,4 +1,4 @@
-//! The account as the interface shows it.
+//! The view of the account.
 
 use std::borrow::Cow;
 
@@ -98,7 +98,7 @@ impl AccountView {
         Ok(view_of!(customer => id, name, email, timezone, created_at; plan, channels, storage: None))
     }
 
-    /// With what of its quotas is in use.
+    /// Adds the use of the account's quotas.
     pub async fn with_storage(self, ctx: &RequestContext, customer: &CustomerRecord) -> Self {
         let (cluster, id) = (ctx.cluster(), customer.id);
         let directory = cluster.directory();

@@ -1,5 +1,4 @@
-//! How often a way in may be tried, and what leaves something behind may be done: counted over the whole cluster, for addresses of
-//! clients and of mail, for sessions and accounts.
+//! Cluster-wide limits of login attempts and of changes that leave data behind, by address, session or account.
 
 use std::net::IpAddr;
 
@@ -11,40 +10,40 @@ use uuid::Uuid;
 use crate::ip_bucket::network_of;
 use crate::request_context::RequestContext;
 
-/// Something that is tried. E-mail addresses are folded.
+/// A limited action. E-mail addresses are folded.
 #[derive(Clone, Debug)]
 pub enum Attempt {
-    /// A login that fails, from one client address.
+    /// A failed login from a client address.
     LoginFrom(IpAddr),
-    /// A login that fails, from one client address as one member or as nobody. Counted by both, so that nobody locks a
-    /// member out from elsewhere.
+    /// A failed login from a client address with this e-mail address, known or not. Counted by both, so that nobody can
+    /// lock a member out from elsewhere.
     LoginFromAs(IpAddr, String),
-    /// A login that succeeds, as one member.
+    /// A successful login of a member.
     Login(String),
     SignUpFrom(IpAddr),
-    /// A message to one address.
+    /// An e-mail to one address.
     MailTo(String),
     MailFrom(IpAddr),
-    /// An invitation, by an account.
+    /// An invitation by an account.
     InviteBy(CustomerId),
-    /// An exchange of a session's refresh token, which is a write of the directory: any good client makes one in some minutes.
+    /// An exchange of a session's refresh token, a write to the directory. Good clients do it every few minutes.
     RefreshOf(SessionId),
-    /// A key made by an account. Every node holds it in memory, long after it was revoked, too.
+    /// A key created by an account. Every node holds keys in memory, even long after they were revoked.
     KeyBy(CustomerId),
-    /// A channel deleted by an account, of which the same is true.
+    /// A channel deleted by an account. Every node holds deleted channels in memory for long, too.
     DeletionBy(CustomerId),
-    /// A change or a reading that an account can make again and again, each with an entry of the audit log, which lies on the disk
-    /// of every node for as long as the log is kept. Ends of keys, endpoints and members are as many as there were, and are
-    /// never refused for it.
+    /// A change or read that an account can repeat, each with an audit entry on the disk of every node for as long as
+    /// the log is kept. Deletions of keys, endpoints and members are bounded by their number, and are never refused by
+    /// this limit.
     EntryBy(CustomerId),
 }
 
 /// How an attempt is counted.
 struct Counting {
     rule: AttemptRule,
-    /// Whose limit it is that a refusal tells of.
+    /// The scope that a refusal names.
     scope: LimitScope,
-    /// What it is counted under; the same on every node.
+    /// The id of the counter; the same on every node.
     subject: Uuid,
 }
 
@@ -69,11 +68,10 @@ impl Attempt {
     }
 }
 
-/// Counts attempts that belong together. Counted before they are made, so that many at once are not more than allowed.
+/// Counts attempts that belong together, before they are made: concurrent ones cannot exceed the limit.
 ///
 /// # Errors
-/// `rate_limited` when one of them is too many, and then none is counted; `auth_backend_unavailable` while a home has no
-/// leader.
+/// `rate_limited` when one is too many (none is counted then); `auth_backend_unavailable` without a coordinator.
 pub async fn count(ctx: &RequestContext, attempts: &[Attempt]) -> Result<(), CallError> {
     for (counted, attempt) in attempts.iter().enumerate() {
         let Counting { rule, scope, subject } = attempt.counting();
@@ -81,7 +79,7 @@ pub async fn count(ctx: &RequestContext, attempts: &[Attempt]) -> Result<(), Cal
         let refused = match tried {
             Ok(None) => continue,
             Ok(Some(retry_after)) => CallError::rate_limited(scope, rule.most, retry_after),
-            // Without the count nobody is let in: whoever answers it would look the member up, too.
+            // Nobody is admitted uncounted. The node that cannot count would be needed to look the member up, too.
             Err(_) => CallError::auth_backend_unavailable(),
         };
         give_back(ctx, &attempts[..counted]).await;
@@ -90,7 +88,7 @@ pub async fn count(ctx: &RequestContext, attempts: &[Attempt]) -> Result<(), Cal
     Ok(())
 }
 
-/// Attempts that succeeded cost nothing.
+/// Gives attempts back that succeeded or could not be made.
 pub async fn give_back(ctx: &RequestContext, attempts: &[Attempt]) {
     for attempt in attempts {
         let Counting { rule, subject, .. } = attempt.counting();
@@ -126,7 +124,7 @@ mod tests {
         assert!(subjects[0] != subjects[1] && subjects[0] != subjects[2] && subjects[1] != subjects[2]);
     }
 
-    /// What stays with all nodes of what an account did.
+    /// The attempts that leave data behind on all nodes.
     fn left_behind_by(account: CustomerId) -> [Attempt; 3] {
         [Attempt::KeyBy(account), Attempt::DeletionBy(account), Attempt::EntryBy(account)]
     }

@@ -1,5 +1,5 @@
-//! `/v1/auth/*`: how members get in and out. Public routes: they cost a token of the client's address, and what may be
-//! guessed is counted over the whole cluster.
+//! `/v1/auth/*`: login, sign-up and passwords of members. These routes are public: they cost a token of the client's
+//! address, and attempts at guessing are counted cluster-wide.
 
 pub mod attempts;
 mod passwords;
@@ -19,14 +19,14 @@ use self::sign_up::{Nothing, SignUp, SignedUp};
 use crate::auth::session::TokensView;
 use crate::route::{POST, PUT, Route};
 
-/// What every one of them answers while the cluster cannot.
+/// Error codes of all these routes while the cluster is unavailable or overloaded.
 const BACKEND: [E; 2] = [E::AuthBackendUnavailable, E::WorkerAtCapacity];
 
-/// What a route answers to a token that is none of a session.
+/// Error codes of routes that require a session's token.
 const SESSION: [E; 6] =
     [E::AuthMissing, E::AuthMalformed, E::AuthInvalid, E::AuthExpired, E::AuthRevoked, E::InsufficientScope];
 
-/// Of the examples in the document.
+/// For the examples in the OpenAPI document.
 const EMAIL: &str = "ann@example.com";
 const PASSWORD: &str = "correct horse battery";
 
@@ -103,12 +103,12 @@ pub fn routes() -> Vec<Route> {
     routes.map(|route| route.errors(&BACKEND)).into()
 }
 
-/// The rule of the e-mail address of somebody new; it is folded.
+/// Validates and folds the e-mail address of a new member.
 pub fn email(value: &Value) -> Result<String, Violation> {
     email_by(fold_email, value)
 }
 
-/// The rule of an e-mail address by which a member is looked for; it is folded.
+/// Validates and folds an e-mail address by which a member is looked up.
 fn known_email(value: &Value) -> Result<String, Violation> {
     email_by(model::member::known_email, value)
 }
@@ -118,7 +118,7 @@ fn email_by(fold: fn(&str) -> Option<String>, value: &Value) -> Result<String, V
     fold(text).ok_or_else(|| Violation::new(IssueCode::Format, "must be an e-mail address"))
 }
 
-/// The rule of a new password.
+/// Validates a new password.
 pub fn new_password(value: &Value) -> Result<String, Violation> {
     rule::text(12..=128)(value)
 }

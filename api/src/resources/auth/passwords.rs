@@ -1,5 +1,4 @@
-//! Passwords that members choose: another one while logged in, one in place of one that was forgotten, and the first one of
-//! whoever was invited.
+//! Passwords that members choose: to change one, to replace a forgotten one, or first after an invitation.
 
 use std::sync::Arc;
 
@@ -21,10 +20,10 @@ use crate::pipeline::fresh_directory;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::{AccountCall, RequestContext};
 
-/// How a member gets to choose a password.
+/// What a member needs to choose a password.
 pub struct Link {
     pub token: String,
-    /// The page for it, where there is one.
+    /// URL of the page for it, if there is one.
     pub url: Option<String>,
     pub expires_at: Timestamp,
 }
@@ -38,7 +37,7 @@ impl Link {
         Ok(Self { url: page(&ctx.app, &token), token, expires_at })
     }
 
-    /// As a message says it.
+    /// The link as text for an e-mail.
     pub fn in_words(&self, base_url: &str) -> String {
         match &self.url {
             Some(url) => format!("Open this page to choose a password:\n\n{url}\n"),
@@ -51,8 +50,7 @@ impl Link {
     }
 }
 
-/// The page of the configuration, or else of the console: the token stands in the fragment there, which browsers keep to
-/// themselves.
+/// The URL of the configured page, or of the console's with the token in the fragment, which stays in the browser.
 fn page(app: &App, token: &str) -> Option<String> {
     let configured = app.auth.config.password_url.as_ref().map(|url| url.replace("{token}", token));
     let of_console =
@@ -60,7 +58,7 @@ fn page(app: &App, token: &str) -> Option<String> {
     configured.or_else(of_console)
 }
 
-/// The member's present password, and the one that takes its place.
+/// Parses the member's current password, and the new one.
 pub fn parse_change(body: &Body) -> Result<(String, String), CallError> {
     body.read(|fields| {
         let current = fields.required("current_password", rule::text(1..=LONGEST_PASSWORD));
@@ -68,8 +66,8 @@ pub fn parse_change(body: &Body) -> Result<(String, String), CallError> {
     })
 }
 
-/// Wants the present password, whose guesses are counted as those of a login are: a session that lies open is not enough to
-/// keep its member out.
+/// Requires the current password, so that an unattended session is not enough to lock its member out. Wrong guesses are
+/// counted like failed logins.
 pub async fn change(call: &mut AccountCall) -> Outcome {
     let (current, new) = parse_change(&call.object().await?)?;
     let session = call.caller.require_session()?;
@@ -94,8 +92,8 @@ pub async fn change(call: &mut AccountCall) -> Outcome {
     Ok(Reply::no_content())
 }
 
-/// Nothing is stored, and the answer is the same whoever the address is of. Whoever was invited and has not come yet gets in
-/// by it, too.
+/// Sends a token for a new password. Nothing is stored, and the response is the same for any address. Invited members
+/// who have not joined yet can use it too.
 pub async fn ask_for_reset(ctx: &mut RequestContext) -> Outcome {
     if !ctx.app.auth.mail.goes_anywhere() {
         return Err(CallError::route_not_found());
@@ -111,7 +109,7 @@ pub async fn ask_for_reset(ctx: &mut RequestContext) -> Outcome {
     Ok(Reply::accepted(&Nothing {}))
 }
 
-/// A token of a message or an invitation, and the password.
+/// Parses a token for a password, and the password.
 pub fn parse_set(body: &Body) -> Result<(String, String), CallError> {
     body.read(|fields| {
         let token = fields.required("token", rule::text(1..=LONGEST));
@@ -119,8 +117,9 @@ pub fn parse_set(body: &Body) -> Result<(String, String), CallError> {
     })
 }
 
-/// Whoever has the token reads the member's mail, or was given it by whoever invited: so the address counts as confirmed. The token
-/// is void once the password has changed; of two that use it at the same moment the later one's password stays.
+/// Sets a password. The holder of the token reads the member's mail, or received the token from the inviting member, so
+/// the address counts as confirmed. The token is void once the password has changed; if two requests use it at the same
+/// time, the later password stays.
 pub async fn set(ctx: &mut RequestContext) -> Outcome {
     let (token, password) = parse_set(&ctx.object().await?)?;
     fresh_directory(ctx).await?;

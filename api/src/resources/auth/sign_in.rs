@@ -18,13 +18,13 @@ use crate::pipeline::{Address, caller, fresh_directory};
 use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
 
-/// The longest text that is taken for a password at a login: what is longer is none.
+/// The longest text that is checked as a password at a login, in characters. No password is longer.
 pub const LONGEST_PASSWORD: usize = 1024;
 
-/// The longest text that is looked at as a refresh token: an access token in its place is refused as a wrong token.
+/// The longest text that is checked as a refresh token: an access token is refused as a wrong token, not as too long.
 const LONGEST_TOKEN: usize = 8 * 1024;
 
-/// A member's address and password.
+/// Parses a member's e-mail address and password.
 pub fn parse_login(body: &Body) -> Result<(String, String), CallError> {
     body.read(|fields| {
         let email = fields.required("email", super::known_email);
@@ -32,15 +32,15 @@ pub fn parse_login(body: &Body) -> Result<(String, String), CallError> {
     })
 }
 
-/// Answers a wrong password and an unknown address alike, and after the same work.
+/// Logs a member in. A wrong password and an unknown address get the same response, after the same work.
 ///
-/// Wrong passwords are counted by address and member, so that the right one is let in from any address that has not
-/// failed; right ones by member alone.
+/// Wrong passwords are counted by client address and member, so that failures from one address do not lock the member
+/// out from others. Successful logins are counted by member alone.
 pub async fn login(ctx: &mut RequestContext) -> Outcome {
     Ok(Reply::ok(&log_in(ctx).await?).uncached())
 }
 
-/// The member of an account that was not deleted.
+/// The member with this address, unless the account was deleted.
 pub fn with_email(ctx: &RequestContext, email: &str) -> Option<Arc<UserRecord>> {
     ctx.directory().read(|state| {
         let user = state.users.with_email(email)?;
@@ -49,7 +49,7 @@ pub fn with_email(ctx: &RequestContext, email: &str) -> Option<Arc<UserRecord>> 
     })
 }
 
-/// Whether a password is that of the hash. What was counted before is given back where it could not be tried.
+/// Whether a password matches the hash. If it could not be checked, the counted attempts are given back.
 pub async fn is_password(
     ctx: &RequestContext,
     counted: &[Attempt],
@@ -63,7 +63,7 @@ pub async fn is_password(
     same
 }
 
-/// The tokens of a login; for the console, too.
+/// Logs a member in, for the route and for the console.
 ///
 /// # Errors
 /// Those of the route.
@@ -82,7 +82,7 @@ pub async fn log_in(ctx: &mut RequestContext) -> Result<TokensView, CallError> {
     };
     let [from, from_as] = failures;
     attempts::give_back(ctx, &[from]).await;
-    // Whoever logs in too often goes on paying with its own attempts, so that its hashes end, too.
+    // A member who logs in too often also uses up the failed attempts, so that the password hashing stops, too.
     attempts::count(ctx, &[Attempt::Login(email)]).await?;
     attempts::give_back(ctx, &[from_as]).await;
 
@@ -98,14 +98,14 @@ pub fn parse_refresh(body: &Body) -> Result<String, CallError> {
     body.read(|fields| fields.required("refresh_token", rule::text(1..=LONGEST_TOKEN)))
 }
 
-/// Exchanges a refresh token for the next one. A token that was exchanged before is in two hands, and nobody can tell
-/// whose are the right ones: its session ends.
+/// Exchanges a refresh token for the next one. When a token is used twice, it is in two hands, and nobody can tell
+/// which are the right ones; so its session ends.
 pub async fn refresh(ctx: &mut RequestContext) -> Outcome {
     let text = parse_refresh(&ctx.object().await?)?;
     Ok(Reply::ok(&exchange_token(ctx, &text).await?).uncached())
 }
 
-/// The tokens that follow a refresh token; for the console, too.
+/// Exchanges a refresh token for new tokens, for the route and for the console.
 ///
 /// # Errors
 /// Those of the route.
@@ -147,7 +147,7 @@ pub async fn exchange_token(ctx: &RequestContext, text: &str) -> Result<TokensVi
     }
 }
 
-/// Ends the session of a refresh token, be it the newest one or not; one that belongs to no session ends nothing.
+/// Ends the session of a refresh token, even if the token is not the newest. An unknown token does nothing.
 ///
 /// # Errors
 /// 503 while no leader answers.
@@ -160,7 +160,7 @@ pub async fn end_session(ctx: &RequestContext, text: &str) -> Result<(), CallErr
     ctx.update(revoke, vec![entry]).await.map(drop)
 }
 
-/// The session of a token that is, or once was, one of its tokens.
+/// The session that a refresh token belongs to, even if the token was exchanged already.
 fn find(ctx: &RequestContext, token: &RefreshToken) -> Option<(Arc<SessionRecord>, Arc<UserRecord>)> {
     ctx.directory().read(|state| {
         let session = state.users.session(token.session())?;
@@ -170,7 +170,7 @@ fn find(ctx: &RequestContext, token: &RefreshToken) -> Option<(Arc<SessionRecord
     })
 }
 
-/// Once this has answered, no node accepts a token of the session.
+/// Ends the session. Once this has returned, no node accepts its tokens.
 pub async fn logout(ctx: &mut RequestContext) -> Outcome {
     let caller = caller(ctx, Address::Any).await?;
     let Some(id) = caller.require_session()?.id else {

@@ -1,4 +1,4 @@
-//! Signing up, and confirming the address.
+//! Sign-up, and confirmation of the address.
 
 use std::sync::Arc;
 
@@ -64,8 +64,7 @@ pub async fn sign_up(ctx: &mut RequestContext) -> Outcome {
     if ctx.app.auth.config.verify_first { wait_for_address(ctx, asked).await } else { at_once(ctx, asked).await }
 }
 
-/// Sends a message to the address and answers alike, and after the same work, whoever it is of: an answer that differed
-/// would tell strangers who is a member.
+/// Sends an e-mail. Response and work are the same for any address, so that they do not reveal members.
 async fn wait_for_address(ctx: &RequestContext, SignUp { email, password, name }: SignUp) -> Outcome {
     let ip = ctx.client.ip;
     attempts::count(ctx, &[Attempt::SignUpFrom(ip), Attempt::MailTo(email.clone())]).await?;
@@ -82,11 +81,11 @@ async fn wait_for_address(ctx: &RequestContext, SignUp { email, password, name }
     Ok(Reply::accepted(&Nothing {}))
 }
 
-/// The account is there before its address is confirmed, and a key with it.
+/// Creates the account and its first key before the address is confirmed.
 async fn at_once(ctx: &RequestContext, SignUp { email, password, name }: SignUp) -> Outcome {
     attempts::count(ctx, &[Attempt::SignUpFrom(ctx.client.ip)]).await?;
     fresh_directory(ctx).await?;
-    // Hashing is dear; the directory decides in the end.
+    // Checked before the expensive hashing; the directory checks again when it creates the account.
     if find(ctx, |users| users.with_email(&email).cloned()).is_some() {
         return Err(failure::email_taken());
     }
@@ -99,14 +98,13 @@ async fn at_once(ctx: &RequestContext, SignUp { email, password, name }: SignUp)
     Ok(Reply::created(&signed_up).uncached())
 }
 
-/// The first member of a new account, whose address is not confirmed.
+/// The first member of a new account, whose address is not confirmed yet.
 fn owner(ctx: &RequestContext, email: String, password: PasswordHash) -> UserRecord {
     let owner = session::new_member(CustomerId::new(), email, password, Role::Owner, ctx.now);
     UserRecord { last_login_at: Some(ctx.now), ..owner }
 }
 
-/// Makes an account of its owner, with a first key and a session. `taken` is the answer where another one took the address
-/// meanwhile.
+/// Creates an account with its owner, first key and session. `taken` is the error if the address was taken meanwhile.
 async fn make_account(
     ctx: &RequestContext,
     name: String,
@@ -143,12 +141,13 @@ pub fn parse_token(body: &Body) -> Result<String, CallError> {
     body.read(|fields| fields.required("token", rule::text(1..=LONGEST_EMAIL_TOKEN)))
 }
 
-/// Reads `{ "email" }`, of a member.
+/// Reads `{ "email" }`, the address of a member.
 pub fn parse_email(body: &Body) -> Result<String, CallError> {
     body.read(|fields| fields.required("email", super::known_email))
 }
 
-/// The token came by mail, so whoever has it reads the member's mail. No session is needed: it may be opened elsewhere.
+/// Confirms an address. The token was sent by e-mail, so its holder reads the member's mail. No session is needed,
+/// since the link may be opened on another device.
 pub async fn verify(ctx: &mut RequestContext) -> Outcome {
     let text = parse_token(&ctx.object().await?)?;
     fresh_directory(ctx).await?;
@@ -173,8 +172,7 @@ pub async fn verify(ctx: &mut RequestContext) -> Outcome {
     }
 }
 
-/// Makes the account that somebody signed up for who reads the mail of the address. A token works once: then the address
-/// is a member's.
+/// Creates the account of a confirmed sign-up. A token works once, because the address then belongs to a member.
 async fn confirm(ctx: &RequestContext, Pending { email, password, name, expires_at }: Pending) -> Outcome {
     if expires_at <= ctx.now {
         return Err(CallError::auth_expired(expires_at));
@@ -189,8 +187,8 @@ fn unknown_token(ctx: &RequestContext) -> CallError {
     CallError::new(ErrorCode::AuthInvalid, "the token is not the one that was sent last; request another e-mail")
 }
 
-/// Sends another token: to the session's member, or to the address in the body. The answer to an address tells nothing
-/// of whether it is known, or confirmed already.
+/// Sends another token to the session's member, or to the address in the body. The response to an address does not
+/// reveal whether it is known or confirmed.
 pub async fn resend(ctx: &mut RequestContext) -> Outcome {
     let user = if ctx.http.headers().contains_key(AUTHORIZATION) {
         let caller = caller(ctx, Address::Any).await?;
@@ -208,7 +206,7 @@ pub async fn resend(ctx: &mut RequestContext) -> Outcome {
             return Err(CallError::new(ErrorCode::AuthMissing, "name an email in the body, or send a session's token"));
         }
         let email = parse_email(&body)?;
-        // Counted whoever it is of: a refusal would tell who is a member else.
+        // Counted for any address, since a refusal only for members would reveal them.
         let attempts = [Attempt::MailFrom(ctx.client.ip), Attempt::MailTo(email.clone())];
         attempts::count(ctx, &attempts).await?;
         fresh_directory(ctx).await?;

@@ -28,7 +28,7 @@ pub struct CreatedChannel {
     scoped_key: Option<IssuedKey>,
 }
 
-/// The body of a creation: name, metadata, and whether a key is issued.
+/// Parses the body: name, metadata, and whether a key is issued.
 pub fn parse_create(body: &Body) -> Result<(String, Map<String, Value>, bool), CallError> {
     body.read(|fields| {
         let name = fields.required("name", rule::text(1..=120));
@@ -61,7 +61,7 @@ pub async fn create(call: &mut AccountCall) -> Outcome {
         deleted_at: None,
     };
     let mut audit = vec![call.audited("channel.created", Target::new("channel", channel.id, name.as_str()))];
-    // The key has the scopes of the calling one: a restricted caller cannot mint an unrestricted key.
+    // The key gets the scopes of the caller, so that a restricted caller cannot mint an unrestricted key.
     let key = issue_scoped_key.then(|| {
         NewKey {
             customer: call.customer_id(),
@@ -83,12 +83,12 @@ pub async fn create(call: &mut AccountCall) -> Outcome {
     Ok(Reply::created(&CreatedChannel { channel: ChannelView::new(&channel, None), scoped_key }).uncached())
 }
 
-/// Whoever may not make a key by itself gets none with a channel either.
+/// Refuses callers that may not create keys: they get none with a channel either.
 fn may_mint(caller: &Caller) -> Result<(), CallError> {
     caller.scopes.require(Resource::Keys, Access::Write)
 }
 
-/// The key is named after its channel, as far as a key's name reaches.
+/// The name of the channel's key: the channel's name, truncated to fit, with a suffix.
 fn key_name(channel: &str) -> String {
     const SUFFIX: &str = " (channel key)";
     let room = 120 - SUFFIX.len();

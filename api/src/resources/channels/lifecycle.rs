@@ -1,4 +1,4 @@
-//! The lifecycle calls: each is one trigger of the status machine, run by the channel's owner.
+//! The lifecycle calls. Each is one trigger of the status machine, run by the channel's owner.
 
 use std::time::Duration;
 
@@ -65,18 +65,18 @@ pub fn parse_reason(body: &Body) -> Result<Option<String>, CallError> {
     body.read(|fields| Some(fields.optional("reason", rule::text(0..=255))))
 }
 
-/// The longest that a caller may have its answer held, in seconds.
+/// The longest `wait` of a request, in seconds.
 const LONGEST_WAIT: usize = 30;
 
-/// How often a held answer looks at the channel.
+/// How often a waiting request polls the channel.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// How long the answer waits for a status that lasts.
+/// How long the response is held until the status is stable.
 pub fn waits(query: &Query<'_>) -> Duration {
     Duration::from_secs(query.number("wait", 1, LONGEST_WAIT).unwrap_or(0) as u64)
 }
 
-/// A place for an answer that is held, and for how long it is: without a place it is given at once.
+/// Takes a permit to hold a response, and returns how long to hold it: without a permit, not at all.
 fn hold(places: &Shares, account: CustomerId, wait: Duration) -> (Option<Share>, Duration) {
     let place = if wait.is_zero() { None } else { places.try_take(account) };
     let held = if place.is_some() { wait } else { Duration::ZERO };
@@ -87,7 +87,7 @@ async fn run(call: &mut ChannelCall, trigger: Trigger) -> Outcome {
     let wait = call.asked(waits)?;
     let asked = call.ask(Lifecycle { trigger, by_operator: false }).await;
     let mut live = asked.map_err(|error| match error.code {
-        // The owner knows that the operator alone may do it, and not what the caller may.
+        // The owner knows that only an operator may do this, but not the caller's scopes.
         ErrorCode::InsufficientScope => {
             CallError::insufficient_scope(&["operator".to_owned()], &granted(&call.caller.scopes))
         }
@@ -99,16 +99,16 @@ async fn run(call: &mut ChannelCall, trigger: Trigger) -> Outcome {
         sleep(LOOK_AGAIN).await;
         match timeout_at(until, call.ask(GetStatus)).await {
             Ok(Ok(now)) => live = now,
-            // The channel was deleted: no status of it will last.
+            // The channel was deleted, so its status will never be stable.
             Ok(Err(error)) if error.code == ErrorCode::ChannelNotFound => break,
-            // What was asked for is done: that nobody says how it goes on is no failure of it.
+            // The trigger has already run, so a failure to poll is no failure of the request.
             Ok(Err(_)) | Err(_) => {}
         }
     }
     Ok(Reply::accepted(&ChannelView::new(&call.channel, Some(&live))))
 }
 
-/// Disabling and enabling is for administrators: a key that is bound to a channel is none.
+/// Disabling and enabling are for administrators; a key that is bound to a channel is refused.
 fn require_account_wide(call: &ChannelCall) -> Result<(), CallError> {
     match call.bound_channel() {
         None => Ok(()),

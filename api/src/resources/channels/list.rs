@@ -1,4 +1,4 @@
-//! `GET /v1/channels`: newest first; the live parts come from all shards that hold one of the channels.
+//! `GET /v1/channels`: newest first. The live parts are collected from all shards that hold one of the channels.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::query::Query;
 use crate::reply::{List, Outcome, Reply, cut};
 use crate::request_context::AccountCall;
 
-/// Channels that are looked up at a time, and for one answer: one that wants what few of them are may be short, and have a
-/// next one.
+/// How many channels are looked up at a time, and for one response. A page for a filter that few channels match may be
+/// short, and still have a next page.
 const CHUNK: usize = 500;
 const LOOKED_AT: usize = 20_000;
 
-/// After so long no more of them are looked up: each look-up waits for shards, and forty that each take their time would add up.
+/// After this time a response looks up no more channels: each look-up waits for shards, and forty slow ones add up.
 const LONG_ENOUGH: Duration = Duration::from_secs(5);
 
 model::cursor! {
@@ -28,7 +28,7 @@ model::cursor! {
 
 pub struct Filter {
     status: Option<Status>,
-    /// A prefix.
+    /// A prefix of the name.
     name: Option<String>,
     part: Option<Part>,
     reasons: bool,
@@ -36,14 +36,14 @@ pub struct Filter {
     after: Option<(Timestamp, ChannelId)>,
 }
 
-/// A part of a name, in letters of either case, or digits of a number.
+/// A part of a name (ignoring case), or digits of a phone number.
 struct Part {
     text: String,
-    /// Of a number, as people write it.
+    /// The digits, if the text is a phone number as people write it.
     digits: Option<String>,
 }
 
-/// Fewer digits are in most numbers.
+/// Fewer digits would match most numbers.
 const FEWEST_DIGITS: usize = 3;
 
 impl Part {
@@ -61,7 +61,7 @@ impl Part {
 }
 
 impl Filter {
-    /// Whether it can be said without the live parts which channels match.
+    /// Whether matching needs only the directory's record, without the live part.
     fn is_of_record(&self) -> bool {
         self.status.is_none() && self.part.is_none()
     }
@@ -96,23 +96,23 @@ pub async fn list(call: &mut AccountCall) -> Outcome {
     Ok(Reply::ok(&List::first_of(rows, limit, stopped_at, cursor)))
 }
 
-/// Channels of a list, and the place of the last one that was looked at, where looking for more was given up.
+/// Channels of a list, and the position of the last channel that was examined if the search ended before the end.
 type Found = (Vec<ChannelView>, Option<(Timestamp, ChannelId)>);
 
-/// Whether one answer looks up no more channels after so many of them, and so long after its request came.
+/// Whether the search ends after this many examined channels, or this long after the request.
 fn is_enough(looked_at: usize, since: Duration) -> bool {
     looked_at >= LOOKED_AT || since >= LONG_ENOUGH
 }
 
-/// The channels that match, and one more than the limit when there are more; without a limit, as many as one answer
-/// holds, and some more when there are more.
+/// The channels that match, with one more than the limit if there are more. Without a limit, as many as one response
+/// holds, with some more if there are more.
 async fn find(call: &AccountCall, filter: Filter) -> Result<Found, CallError> {
     let enough = filter.limit.map_or(usize::MAX, |limit| limit + 1);
     let mut after = filter.after;
     let mut rows = Vec::new();
     let (mut bytes, mut looked_at) = (0, 0);
     loop {
-        // Without a filter by the live parts, nothing that is looked up is thrown away.
+        // Without a filter on the live part, every looked up channel is used.
         let chunk = if filter.is_of_record() { CHUNK.min(enough) } else { CHUNK };
         let page = call.directory().read(|state| state.channels_of(call.customer_id(), after, chunk));
         let at_end = page.len() < chunk;

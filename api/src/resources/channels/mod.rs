@@ -125,7 +125,7 @@ async fn patch(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&ChannelView::new(&channel, Some(&live))))
 }
 
-/// The name, and the metadata, which replaces what was there.
+/// The new name, and the metadata that replaces the old.
 type Patch = (Option<String>, Option<Map<String, Value>>);
 
 fn parse_patch(body: &Body) -> Result<Patch, CallError> {
@@ -135,8 +135,8 @@ fn parse_patch(body: &Body) -> Result<Patch, CallError> {
     })
 }
 
-/// The directory deletes; the owner then ends the session. Should this node fail in between, the owner finds out by
-/// itself when it compares its channels with the directory.
+/// Deletes the channel in the directory, then has the owner end the session. If this node fails in between, the owner
+/// notices when it compares its channels with the directory.
 async fn delete(call: &mut ChannelCall) -> Outcome {
     let entry = call.audited("channel.deleted", Target::new("channel", call.channel.id, &call.channel.name));
     let command = Command::DeleteChannel { customer: call.customer_id(), id: call.channel.id };

@@ -1,4 +1,4 @@
-//! Pairing a channel with a phone: by QR code, or by a code to type.
+//! Pairing a channel with a phone, by QR code or by a code to type.
 
 use model::error::CallError;
 use model::field::{Body, rule};
@@ -67,14 +67,14 @@ pub async fn qr(call: &mut ChannelCall) -> Outcome {
     Ok(reply.uncached())
 }
 
-/// The format, where the query names one, and the size of a picture.
+/// Reads the format, if the query names one, and the size of a picture.
 pub fn asked(query: &Query<'_>) -> (Option<Format>, usize) {
     let format = query.word("format", Format::WORDS, Format::parse);
     let (least, most) = picture::SIZES.into_inner();
     (format, query.number("size", least, most).unwrap_or(picture::DEFAULT_SIZE))
 }
 
-/// Without `format`, a request that asks for a picture gets one.
+/// Whether the `Accept` header asks for a picture, which decides the format without `format`.
 fn prefers_png(call: &ChannelCall) -> bool {
     let accept = call.http.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
     accept.is_some_and(|accept| accept.trim_start().starts_with("image/png"))
@@ -96,7 +96,7 @@ pub fn parse_pair_code(body: &Body) -> Result<(String, Option<String>), CallErro
     })
 }
 
-/// Digits only, 7 to 15, no `+`.
+/// Validates a phone number: 7 to 15 digits, no `+`.
 fn phone_rule(value: &Value) -> Result<String, Violation> {
     let text = rule::string(value, || json!({ "maxLength": 15, "pattern": "^[0-9]{7,15}$" }))?;
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {

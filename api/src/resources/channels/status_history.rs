@@ -9,11 +9,11 @@ use crate::reply::{List, Outcome, Reply};
 use crate::request_context::ChannelCall;
 
 model::cursor! {
-    /// The place of the last change of a page: its time, and the channel's version that it made.
+    /// The position of a page's last change: its time, and the channel's version after it.
     ChangeCursor("status-history.2") { before: Timestamp, version: u64 }
 }
 
-/// The size of the page, and where the one before ended.
+/// Reads the page size, and where the previous page ended.
 pub fn asked(query: &Query<'_>, list: ListId) -> (usize, Option<(Timestamp, u64)>) {
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
     (limit, query.cursor::<ChangeCursor>(list).map(|cursor| (cursor.before, cursor.version)))

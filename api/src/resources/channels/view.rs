@@ -1,4 +1,4 @@
-//! A channel as the interface shows it: the directory's record and the live part of its shard in one.
+//! The view of a channel: the directory's record, joined with the live status from its shard.
 
 use model::id::{ChannelId, CustomerId};
 use model::status::{Reason, Status};
@@ -32,13 +32,13 @@ pub struct ChannelView {
     pub updated_at: Timestamp,
 }
 
-/// By way of a value: raw JSON alone cannot be read as a part of a view that is flattened into another.
+/// Deserializes by way of a `Value`, since `RawValue` cannot be read inside a flattened struct.
 fn raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<RawValue>, D::Error> {
     to_raw_value(&Value::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
 impl ChannelView {
-    /// `live` is `None` for a channel that its shard has not been asked about yet: nothing has happened to it.
+    /// `live` is `None` for a channel whose shard has no status of it yet, because nothing has happened to it.
     pub fn new(record: &ChannelRecord, live: Option<&ChannelStatus>) -> Self {
         let changed = live.and_then(|live| live.updated_at);
         Self {
@@ -55,7 +55,7 @@ impl ChannelView {
         }
     }
 
-    /// Says why it has its status, too.
+    /// Adds the reason of the status.
     pub fn with_reason(self, live: Option<&ChannelStatus>) -> Self {
         Self { status_reason: live.map(|live| live.reason), ..self }
     }

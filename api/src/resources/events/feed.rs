@@ -1,7 +1,6 @@
-//! One open stream: pulls events from the customer's home into the client's queue until something ends it.
+//! Runs one event stream: pulls events from the account's coordinator into the client's queue until the stream ends.
 //!
-//! Until it has caught up with the ring it waits for the client to read; from then on it waits for nobody, and a queue
-//! that is full ends the stream.
+//! Until the stream has caught up with the ring, it waits for the client. Then a full queue ends the stream.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,58 +16,58 @@ use super::queue::Queue;
 use crate::app::App;
 use crate::caller::Caller;
 
-/// How many events are pulled at a time.
+/// The most events per pull.
 const PULL_EVENTS: usize = 256;
 
-/// How long the home waits for an event. The place is renewed with each pull, so this is well below the lease.
+/// How long the coordinator waits for an event. Pulls renew the stream's permit, so this is well below its lease.
 const PULL_WAIT: Duration = Duration::from_secs(8);
 
-/// What a pull may take beside its waiting, and the pause after one that failed. A home that has just moved is found
-/// within the pull itself.
+/// How long a pull may take beyond its wait, and the pause after a failed one. A coordinator that has just moved is
+/// found within the pull itself.
 const PULL_MARGIN: Duration = Duration::from_secs(5);
 const PULL_PAUSE: Duration = Duration::from_millis(200);
 
-/// How long a client that is being replayed to may read nothing.
+/// How long a client may read nothing during a replay.
 const REPLAY_STALL: Duration = Duration::from_secs(60);
 
-/// How often the caller's right is looked at; what is pushed is looked at besides.
+/// How often the caller's credential is checked; it is checked before events are pushed, too.
 const RIGHT_EVERY: Duration = Duration::from_millis(250);
 
-/// How often it is seen to that the customer's events are kept for streams.
+/// How often the stream is announced again, so that owners keep the customer's events for streams.
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(60);
 
-/// How long events are held while this node's copy of the directory is too old to judge the caller by.
+/// Poll interval while this node's copy of the directory is too old to judge the caller by, and events are held.
 const FRESHNESS_POLL: Duration = Duration::from_millis(50);
 
-/// How long giving the place back may take.
+/// Timeout for releasing the permit.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a client may take to read what was left for it, before the connection is cut.
+/// How long a client may take to read the remaining frames before the connection is aborted.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// What a stream needs to live.
+/// The state of one event stream.
 pub struct Feed {
     pub app: Arc<App>,
     pub caller: Caller,
     pub stream: StreamId,
     pub queue: Arc<Queue>,
     pub filter: Filter,
-    /// The place in the ring after which it goes on.
+    /// The position in the ring after which the stream continues.
     pub after: u64,
     pub connection: Option<ConnCtrl>,
 }
 
 /// Why a stream ends.
 enum Ending {
-    /// The client has closed it.
+    /// The client has closed the stream.
     Gone,
-    /// The client does not read fast enough, or the ring has gone over what it had not seen.
+    /// The client reads too slowly, or the ring has overwritten events that it had not seen.
     Overflow,
     Closing(&'static str),
 }
 
 impl Feed {
-    /// Lives until the stream has ended and its place is free again.
+    /// Runs until the stream has ended and its permit is released.
     pub async fn run(self) {
         metrics::gauge!("gateway_sse_streams").increment(1.0);
         let mut drains = self.app.cluster.drains();
@@ -93,7 +92,7 @@ impl Feed {
         tokio::join!(self.free_place(), self.let_go());
     }
 
-    /// Pulls events; returns when the stream cannot go on.
+    /// Pulls events until the stream cannot continue.
     async fn pull(&self) -> Ending {
         let (mut after, mut live, mut read_at) = (self.after, false, Instant::now());
         loop {
@@ -103,7 +102,7 @@ impl Feed {
             } else if read_at.elapsed() > REPLAY_STALL {
                 return Ending::Overflow;
             }
-            // Without room it only renews its place.
+            // Without room, the pull only renews the permit.
             let (most, wait) = if room { (PULL_EVENTS, PULL_WAIT) } else { (0, Duration::ZERO) };
             let Some(pulled) = self.ask(after, most, wait).await else {
                 tokio::time::sleep(PULL_PAUSE).await;
@@ -148,14 +147,14 @@ impl Feed {
         }
     }
 
-    /// Returns once this node's copy of the directory would show a revocation.
+    /// Returns once this node's copy of the directory is fresh enough to show a revocation.
     async fn fresh(&self) {
         while !self.app.cluster.directory().is_fresh() {
             tokio::time::sleep(FRESHNESS_POLL).await;
         }
     }
 
-    /// Why the caller would not be let in any more.
+    /// Why the caller's credential is no longer valid, if so.
     fn right_ended(&self) -> Option<&'static str> {
         let now = Timestamp::now();
         if self.app.cluster.directory().read(|state| self.caller.still_stands(state, now)) {
@@ -174,7 +173,7 @@ impl Feed {
         }
     }
 
-    /// Breaks silences. A client that does not read gets none of it.
+    /// Sends heartbeats in silences, unless frames still wait for the client.
     async fn ping(&self) {
         let heartbeat = self.app.config.events.heartbeat;
         loop {
@@ -200,7 +199,7 @@ impl Feed {
         }
     }
 
-    /// Gives the place back. Where that fails, the lease runs out.
+    /// Releases the permit. If that fails, its lease expires.
     async fn free_place(&self) {
         let request = StreamRequest::Close { stream: self.stream.clone() };
         if let Err(error) = self.app.cluster.stream(self.caller.customer.id, request, &context(CLOSE_PATIENCE)).await {
@@ -208,7 +207,7 @@ impl Feed {
         }
     }
 
-    /// Closes the connection: when the client has read the last frame, or else without it.
+    /// Closes the connection once the client has read the last frame, or after a timeout.
     async fn let_go(&self) {
         let Some(connection) = &self.connection else { return };
         connection.graceful_shutdown();
@@ -218,7 +217,7 @@ impl Feed {
     }
 }
 
-/// For a call on the stream's own behalf.
+/// The context for calls on the stream's own behalf.
 fn context(patience: Duration) -> CallContext {
     CallContext { request_id: RequestId::mint(), deadline: Instant::now() + patience }
 }

@@ -1,6 +1,6 @@
 //! The frames of a stream, byte for byte: WHATWG server-sent events with LF line ends.
 //!
-//! Frames of the gateway's own begin with `stream.` and have no `id`, so that a client resumes after the last event.
+//! The gateway's own frames are named `stream.*` and have no `id`, so that a client resumes after the last event.
 
 use bytes::Bytes;
 use model::event::EventId;
@@ -8,15 +8,15 @@ use model::time::Timestamp;
 use serde_json::{Value, json};
 use shard::stream::{Gap, StreamEvent, StreamId};
 
-/// How long a client waits before it connects again.
+/// How long a client waits before it reconnects, in milliseconds.
 const RETRY_MS: u32 = 3000;
 
-/// The first bytes of a stream.
+/// The first frame of a stream.
 pub fn connected(stream: &StreamId) -> Bytes {
     Bytes::from(format!(": connected {}\nretry: {RETRY_MS}\n\n", stream.0))
 }
 
-/// An event: the envelope as webhooks get it. It is JSON without line breaks, and so one `data` line.
+/// An event: the envelope that webhooks get. It is JSON without line breaks, so one `data` line is enough.
 pub fn event(event: &StreamEvent) -> Bytes {
     let (id, name) = (event.id.as_str(), event.name.as_str());
     let mut frame = Vec::with_capacity(event.body.len() + id.len() + name.len() + 24);
@@ -30,22 +30,22 @@ pub fn event(event: &StreamEvent) -> Bytes {
     Bytes::from(frame)
 }
 
-/// The heartbeat.
+/// A heartbeat comment.
 pub fn ping(now: Timestamp) -> Bytes {
     Bytes::from(format!(": ping {}\n\n", now.unix_seconds()))
 }
 
-/// The event to resume after is too old: what lies between it and the oldest one is lost to the stream.
+/// The event to resume after is too old: the events between it and the oldest one are lost to the stream.
 pub fn gap(from: &EventId, gap: &Gap) -> Bytes {
     own("gap", &json!({ "from": from, "oldest": gap.oldest }))
 }
 
-/// The client did not read fast enough. A frame without data would not reach a browser's listeners.
+/// The client did not read fast enough. The frame has data, because browsers drop frames without any.
 pub fn overflow() -> Bytes {
     own("overflow", &json!({}))
 }
 
-/// The stream ends, and not by the client's will.
+/// The gateway ends the stream.
 pub fn closing(reason: &str) -> Bytes {
     own("closing", &json!({ "reason": reason }))
 }

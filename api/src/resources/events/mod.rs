@@ -1,6 +1,6 @@
 //! `GET /v1/events`: the event stream of an account, and tickets for it.
 //!
-//! - [`feed`]: one stream's life. [`queue`]: what waits for its client. [`frame`]: the bytes. [`ticket`]: what opens a
+//! - [`feed`]: runs one stream. [`queue`]: frames that wait for its client. [`frame`]: their bytes. [`ticket`]: opens a
 //!   stream without a key.
 
 mod feed;
@@ -31,13 +31,13 @@ use crate::route::{EVENTS_PATH, GET, POST, Route};
 
 const CONTENT_TYPE: &str = "text/event-stream; charset=utf-8";
 
-/// Keeps a proxy before the gateway from holding frames back.
+/// Header that keeps a proxy in front of the gateway from buffering frames.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// The header of a client that connects again (WHATWG server-sent events).
+/// Header that a reconnecting client sends (WHATWG server-sent events).
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// How many channels a stream may be narrowed to.
+/// The most channels that a stream can be restricted to.
 const MOST_CHANNELS: usize = 100;
 
 pub fn routes() -> Vec<Route> {
@@ -96,7 +96,7 @@ fn headers(reply: Reply) -> Reply {
         .with(ACCEL_BUFFERING, HeaderValue::from_static("no"))
 }
 
-/// What the stream is to show, and after which event.
+/// Reads which events the stream shows, and after which event.
 fn asked(call: &AccountCall) -> Result<(Filter, Option<EventId>), CallError> {
     let (mut filter, resume) = call.asked(|query| (read_filter(query), resume(call, query)))?;
     for id in &filter.channels {
@@ -114,12 +114,12 @@ fn read_filter(query: &Query<'_>) -> Filter {
     Filter { channels, names: names(query), chat: chat.unwrap_or_default() }
 }
 
-/// The names of the comma list, each once. `*` stands for all, as with webhook endpoints.
+/// The event names in the comma-separated list, each once. `*` stands for all, as for webhook endpoints.
 fn names(query: &Query<'_>) -> Vec<EventName> {
     const EVERY: &str = "*";
     let words = [EventName::WORDS, &[EVERY]].concat();
     let known = |word: &str| if word == EVERY { Some(None) } else { EventName::parse(word).map(Some) };
-    // One that stands for all leaves none to be chosen.
+    // Collecting to `None` on a `*` leaves an empty list, which means all.
     let names: Option<Vec<EventName>> = query.words("events", &words, known).into_iter().collect();
     let mut names = names.unwrap_or_default();
     names.sort();
@@ -127,7 +127,7 @@ fn names(query: &Query<'_>) -> Vec<EventName> {
     names
 }
 
-/// As the document shows it: an event's id, or an empty text, which says nothing.
+/// The schema for the OpenAPI document: an event's id, or an empty text, which counts as absent.
 fn event_id_or_nothing() -> Value {
     json!({ "type": "string", "maxLength": 30, "pattern": "^(evt_[0-7][0-9A-HJKMNP-TV-Z]{25})?$" })
 }
@@ -138,7 +138,7 @@ fn last_event_id<'a>(query: &Query<'a>) -> Option<&'a str> {
     text
 }
 
-/// The id of the last event that the client has seen: its header, or else the query. An empty one says nothing.
+/// The id of the last event that the client has seen, from header or query. An empty text counts as absent.
 fn resume(call: &AccountCall, query: &Query<'_>) -> Option<EventId> {
     let header = call.http.headers().get(LAST_EVENT_ID).map(|value| value.to_str().unwrap_or("?"));
     let text = [header, last_event_id(query)].into_iter().flatten().find(|text| !text.is_empty())?;

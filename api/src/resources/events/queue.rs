@@ -1,4 +1,4 @@
-//! The frames that wait for one client to read them: bounded, so that a slow client costs no more than its queue.
+//! The frames that wait for one client. Bounded, so that a slow client costs no more than its queue.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// How much may wait for a client that keeps up with nothing.
+/// The most frames and bytes that wait for a client.
 const MOST_FRAMES: usize = 1000;
 const MOST_BYTES: usize = 1024 * 1024;
 
-/// Frames are given to the connection together up to this size.
+/// Frames are passed to the connection together, up to this many bytes.
 const CHUNK: usize = 64 * 1024;
 
 #[derive(Default)]
@@ -25,7 +25,7 @@ struct Waiting {
     pushed_at: Option<Instant>,
 }
 
-/// What waits for one client. The feed pushes, the response's body takes.
+/// The queue of one client. The feed pushes frames, the response's body takes them.
 #[derive(Default)]
 pub struct Queue {
     waiting: Mutex<Waiting>,
@@ -36,7 +36,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Adds a frame, whatever waits already: for what is paced by [`Queue::room`], and for the last word.
+    /// Adds a frame even if the queue is full. For frames that [`Queue::room`] paces, and for the last frame.
     pub fn push(&self, frame: Bytes) {
         let mut waiting = self.waiting.lock();
         waiting.bytes += frame.len();
@@ -46,7 +46,7 @@ impl Queue {
         self.pushed.notify_one();
     }
 
-    /// Adds a frame when there is place for it. One frame always has place.
+    /// Adds a frame if there is room; an empty queue always has room. Returns whether it was added.
     pub fn offer(&self, frame: Bytes) -> bool {
         let full = {
             let waiting = self.waiting.lock();
@@ -59,13 +59,13 @@ impl Queue {
         !full
     }
 
-    /// No frame comes after those that wait.
+    /// Marks the end of the stream after the waiting frames.
     pub fn end(&self) {
         self.waiting.lock().ended = true;
         self.pushed.notify_one();
     }
 
-    /// Waits until half of the queue is free; false when it is not `within` that time.
+    /// Waits until half of the queue is free; `false` if that takes longer than `within`.
     pub async fn room(&self, within: Duration) -> bool {
         let free = async {
             loop {
@@ -83,13 +83,13 @@ impl Queue {
         tokio::time::timeout(within, free).await.is_ok()
     }
 
-    /// How long nothing was pushed; `None` while something waits.
+    /// How long nothing was pushed; `None` while frames wait.
     pub fn silent_for(&self) -> Option<Duration> {
         let waiting = self.waiting.lock();
         if waiting.frames.is_empty() { Some(waiting.pushed_at.map_or(Duration::MAX, |at| at.elapsed())) } else { None }
     }
 
-    /// Returns when the client has gone, or has read everything of a stream that ended.
+    /// Returns when the client has gone, or has read everything of an ended stream.
     pub async fn gone(&self) {
         self.gone.cancelled().await;
     }
@@ -119,7 +119,7 @@ impl Queue {
     }
 }
 
-/// The reading end, which tells the feed when it is dropped with the connection.
+/// The reading end. Dropped with the connection, which tells the feed that the client has gone.
 struct Reader(Arc<Queue>);
 
 impl Drop for Reader {

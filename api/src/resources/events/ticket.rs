@@ -1,4 +1,4 @@
-//! `POST /v1/events/tickets`: a ticket that opens one stream in the place of a key.
+//! `POST /v1/events/tickets`: issues a ticket that opens one stream in place of a key.
 
 use bytes::Bytes;
 use model::stream_ticket::StreamTicket;

@@ -1,4 +1,4 @@
-//! `GET /v1/media/{token}`: bytes for whoever holds a link. Only the address's bucket counts it.
+//! `GET /v1/media/{token}`: serves bytes to holders of a link. Charges only the bucket of the client's address.
 
 use futures::{StreamExt, stream};
 use model::error::CallError;
@@ -60,7 +60,7 @@ pub async fn serve(call: &mut RequestContext) -> Outcome {
         .with(REFERRER_POLICY, HeaderValue::from_static("no-referrer")))
 }
 
-/// Bytes whose reader has a place until they end, or are not read any more.
+/// Ties the permit of a reader to the bytes, until they end or are dropped.
 fn with_place(bytes: ByteStream, place: Share) -> ByteStream {
     let next = |(mut bytes, place): (ByteStream, Share)| async move {
         let piece = bytes.next().await?;
@@ -69,13 +69,12 @@ fn with_place(bytes: ByteStream, place: Share) -> ByteStream {
     stream::unfold((bytes, place), next).boxed()
 }
 
-/// What a browser would run is served as plain bytes, and so is what has no type: whoever sends a document may call it what
-/// it is not.
+/// The served content type: plain bytes for types that a browser would run, and for invalid ones, as senders may lie.
 fn served_type(mime_type: &str) -> &str {
     if sniff::is_active(mime_type) || !sniff::is_mime_type(mime_type) { sniff::UNKNOWN } else { mime_type }
 }
 
-/// Pictures, sound and film are shown; all else is saved.
+/// The `Content-Disposition`. Pictures, audio and video are shown; everything else is saved.
 fn disposition(mime_type: &str, filename: Option<&str>) -> String {
     let kind = sniff::essence(mime_type).split('/').next().unwrap_or_default().to_ascii_lowercase();
     let shown = matches!(kind.as_str(), "image" | "audio" | "video");
@@ -86,7 +85,7 @@ fn disposition(mime_type: &str, filename: Option<&str>) -> String {
     }
 }
 
-/// All but the characters of RFC 8187 that need no escape.
+/// Escapes all characters except those that RFC 8187 allows.
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -99,7 +98,7 @@ fn percent_encoded(text: &str) -> String {
     encoded
 }
 
-/// A header made of visible ASCII; what were not is left empty rather than break the answer.
+/// A header value of visible ASCII; empty for other text, so that the response does not fail.
 fn value(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }

@@ -15,7 +15,7 @@ model::cursor! {
     MediaCursor("media.1") { before: MediaId }
 }
 
-/// The size of the page, where the one before ended, and which way the media went.
+/// Reads the page size, where the previous page ended, and the direction of the media.
 pub fn asked(query: &Query<'_>, list: ListId) -> (usize, Option<MediaId>, Option<MediaDirection>) {
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
     let before = query.cursor::<MediaCursor>(list).map(|cursor| cursor.before);
@@ -25,7 +25,7 @@ pub fn asked(query: &Query<'_>, list: ListId) -> (usize, Option<MediaId>, Option
 pub async fn list(call: &mut ChannelCall) -> Outcome {
     let of = call.list(Some(call.channel.id.0), false);
     let (limit, before, direction) = call.asked(|query| asked(query, of))?;
-    // One more than asked for tells whether there is a next page.
+    // One row more tells whether there is a next page.
     let page = call.ask(ListMedia { limit: limit + 1, before, direction }).await?;
     let cursor = |before: MediaId| MediaCursor { before }.encode(of);
     let List { data, next_cursor } = List::first_of(page.rows, limit, page.next.map(cursor), |row| cursor(row.id));

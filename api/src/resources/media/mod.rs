@@ -1,4 +1,4 @@
-//! Media of a channel, and the links that serve it.
+//! A channel's media, and the links that serve it.
 
 mod link;
 mod list;
@@ -25,7 +25,7 @@ use crate::reply::{Outcome, Reply, view_of};
 use crate::request_context::ChannelCall;
 use crate::route::{DELETE, GET, POST, Route};
 
-/// What a call whose bytes lie behind a URL may be refused with.
+/// Error codes of calls that fetch bytes from a URL.
 pub const FETCHED: &[E] = &[E::MediaFetchFailed, E::MediaFetchBlocked, E::MediaTooLarge];
 
 pub fn routes() -> Vec<Route> {
@@ -82,7 +82,7 @@ struct MediaUpload {
 }
 
 impl MediaUpload {
-    /// With a fresh link.
+    /// The view of a row, with a fresh link.
     ///
     /// # Errors
     /// 503 while the cluster is not formed.
@@ -105,10 +105,10 @@ async fn delete(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::no_content())
 }
 
-/// Does something to the media that the path names.
+/// Runs an action on the media that the path names.
 async fn work(call: &mut ChannelCall, what: impl FnOnce(MediaId) -> MediaWork) -> Result<MediaRow, CallError> {
     let missing = CallError::not_found("media", call.parameter("media_id"));
     let Some(id) = call.id::<MediaId>("media_id") else { return Err(missing) };
-    // What was deleted is kept for its links alone.
+    // Deleted rows are kept only for their links.
     call.ask(what(id)).await?.filter(|row| !row.deleted).ok_or(missing)
 }

@@ -1,4 +1,4 @@
-//! Pictures of profiles, groups and newsletters in a request: named by a URL, or the body itself.
+//! Pictures of profiles, groups and newsletters in a request: named by a URL, or as the body itself.
 
 use model::error::CallError;
 use model::field::{Body, rule};
@@ -11,13 +11,13 @@ use super::receive;
 use crate::openapi::binary;
 use crate::request_context::ChannelCall;
 
-/// The field that names a picture.
+/// The field with the URL of a picture.
 pub const PICTURE_URL: &str = "picture_url";
 
-/// What the body of a picture may be.
+/// The types that a picture as a body may have.
 const FORMATS: [&str; 3] = ["image/jpeg", "image/png", "image/webp"];
 
-/// The types of a body that is a picture, for the document.
+/// The types of a body that is a picture, for the OpenAPI document.
 pub fn picture_content() -> Vec<(&'static str, Value)> {
     FORMATS.map(|format| (format, binary())).into()
 }
@@ -27,8 +27,8 @@ pub fn parse_source(body: &Body) -> Result<String, CallError> {
     body.read(|fields| fields.required(PICTURE_URL, rule::web_url))
 }
 
-/// What holds between the picture and the `other` fields of a patch, as JSON Schema: it is set or cleared, and not to
-/// clear it is no change.
+/// The rule between the picture and the `other` fields of a patch, as JSON Schema: a picture is set or cleared, and
+/// `clear_picture: false` alone is no change.
 pub fn set_or_cleared(other: &[&str]) -> Value {
     let named = |field: &str| json!({ "required": [field] });
     let changes: Vec<Value> = other.iter().copied().chain([PICTURE_URL]).map(named).collect();
@@ -46,18 +46,18 @@ pub fn set_or_cleared(other: &[&str]) -> Value {
 }
 
 impl ChannelCall {
-    /// Fetches the picture that a body names as `picture_url`, and makes it fit for the network.
+    /// Fetches the picture that a body names as `picture_url`, and converts it for the network.
     ///
     /// # Errors
-    /// As [`Self::can_operate`]; `media_fetch_failed`, `media_fetch_blocked`, `media_too_large` above 5 MB, `invalid_request` for what is no
-    /// picture.
+    /// As [`Self::can_operate`]; `media_fetch_failed`, `media_fetch_blocked`, `media_too_large` above 5 MB,
+    /// `invalid_request` for bytes that are no picture.
     pub async fn fetch_picture(&mut self, url: &str) -> Result<Picture, CallError> {
-        // A channel that cannot do it says so before 5 MB are taken in.
+        // Checked first, so that a channel that cannot change a picture refuses before up to 5 MB are fetched.
         self.can_operate().await?;
         self.cluster().picture_at(self.customer_id(), url, PICTURE_URL, &self.context()).await
     }
 
-    /// The picture of a body that is one itself, or names one as `picture_url`.
+    /// Returns the picture of a body that is one itself, or that names one as `picture_url`.
     ///
     /// # Errors
     /// As [`Self::fetch_picture`], and `bad_request` for a body that is neither.

@@ -1,14 +1,14 @@
-//! Conditions and ranges of a request for bytes (RFC 9110, sections 13 and 14).
+//! Conditional and range requests (RFC 9110, sections 13 and 14).
 
 use std::ops::Range;
 
 use salvo::http::header::{IF_NONE_MATCH, IF_RANGE, RANGE};
 use salvo::http::{HeaderMap, Method};
 
-/// What a request gets.
+/// The response that a request gets.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// What the client has is still right: 304.
+    /// 304: the client's copy is current.
     NotModified,
     /// 200.
     Whole,
@@ -18,7 +18,7 @@ pub enum Wanted {
     OutOfRange,
 }
 
-/// What a request for `size` bytes with this `etag`, quotes included, gets.
+/// Decides the response to a request for `size` bytes with this `etag` (including its quotes).
 pub fn wanted(method: &Method, headers: &HeaderMap, etag: &str, size: u64) -> Wanted {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let names_it =
@@ -26,18 +26,18 @@ pub fn wanted(method: &Method, headers: &HeaderMap, etag: &str, size: u64) -> Wa
     if text(IF_NONE_MATCH).is_some_and(names_it) {
         return Wanted::NotModified;
     }
-    // Only `GET` has ranges: `HEAD` tells of the whole, whose size it is asked for.
+    // Only `GET` has ranges; `HEAD` asks for the size of the whole.
     if method != Method::GET {
         return Wanted::Whole;
     }
-    // A part of other bytes would be worse than the whole; a date cannot say which bytes are meant.
+    // A range of other bytes would be worse than the whole. A date in `If-Range` never matches: it names no bytes.
     if text(IF_RANGE).is_some_and(|tag| tag.trim() != etag) {
         return Wanted::Whole;
     }
     text(RANGE).map_or(Wanted::Whole, |range| part(range, size))
 }
 
-/// One range in bytes. Several, or another unit, are answered with the whole, as they may be.
+/// Parses a single byte range. Several ranges or another unit get the whole, which RFC 9110 allows.
 fn part(range: &str, size: u64) -> Wanted {
     let Some((first, last)) = range.trim().strip_prefix("bytes=").and_then(|range| range.trim().split_once('-')) else {
         return Wanted::Whole;

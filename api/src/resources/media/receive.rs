@@ -1,6 +1,6 @@
-//! The body of an upload, as it arrives: a form with the part `file`, or the bare bytes.
+//! Receives the body of an upload: a form with the part `file`, or the bare bytes.
 //!
-//! Nothing of it is held in memory beyond a few pieces. A client that goes away, or stalls, leaves nothing behind.
+//! Only a few chunks of it are in memory at a time. A client that disconnects or stalls leaves nothing behind.
 
 use std::io;
 use std::sync::Arc;
@@ -27,40 +27,40 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::upload::{judged_filename, judged_mime_type};
 use crate::error::http_status;
 
-/// What a form may have beside its file.
+/// The most bytes of a form besides its file.
 const OVERHEAD: u64 = 64 * 1024;
 
-/// How much may come in before the head of a part is whole, or the first part begins: the parser holds all of it, and looks
-/// through it again with each piece.
+/// The most bytes before the first part of a form begins, or before a part's headers are complete. The parser buffers
+/// all of them, and scans them again with each chunk.
 const MOST_HEAD: u64 = 16 * 1024;
 
-/// The longest text of a form's other parts; they are much shorter.
+/// The longest text of a form's other parts, in bytes. Valid ones are much shorter.
 const LONGEST_TEXT: usize = 4096;
 
-/// How long a body may pause, and how long it may take in all.
+/// How long a body may pause, and how long it may take as a whole.
 const PAUSE: Duration = Duration::from_secs(30);
 const WHOLE: Duration = Duration::from_secs(600);
 
-/// After so long a body must have come in as fast as this on the whole, in bytes a second: it holds one of few places. The
-/// slowest lines of phones are faster.
+/// After the grace period, a body must have had at least this average speed, in bytes per second, because it holds one
+/// of few permits. The slowest phone connections are faster.
 const GRACE: Duration = Duration::from_secs(10);
 const SLOWEST: u64 = 8 * 1024;
 
-/// How much of a body beyond the largest is still read and thrown away, and for how long. Most clients write all before
-/// they read, and would see a broken connection instead of the answer.
+/// How many bytes of an oversized body are read and discarded, and for how long. Most clients send the whole body
+/// before they read, and would see a broken connection instead of the response.
 const DISCARDED_BYTES: u64 = 16 * 1024 * 1024;
 const DISCARDING: Duration = Duration::from_secs(10);
 
 const FILENAME: HeaderName = HeaderName::from_static("x-filename");
 
-/// A file that arrived whole, and what its sender says of it.
+/// A completely received file, with the type and the name that its sender declared.
 pub struct Received {
     pub spooled: Spooled,
     pub declared: Option<String>,
     pub filename: Option<String>,
 }
 
-/// Takes in the body of a request.
+/// Receives the body of a request.
 ///
 /// # Errors
 /// `media_too_large`, `payload_too_large`, `invalid_request`; `bad_request` for a body that breaks off or stalls.
@@ -79,7 +79,7 @@ pub async fn file(customer: CustomerId, request: &mut Request, media: &MediaStor
         }
     };
     let received = timeout(WHOLE, receiving).await.unwrap_or_else(|_| Err(too_slow()));
-    // A client that waits to be asked for its body has sent none.
+    // With `Expect: 100-continue` the client has sent no body yet, so there is nothing to discard.
     if matches!(&received, Err(error) if matches!(http_status(error.code), 413 | 503)) && !expects_continue {
         let _ = timeout(DISCARDING, arriving.discard()).await;
     }
@@ -100,7 +100,7 @@ fn too_slow() -> CallError {
     )
 }
 
-/// The body is the file.
+/// Receives a body that is the file itself.
 async fn bare(
     customer: CustomerId,
     headers: &HeaderMap,
@@ -122,7 +122,7 @@ async fn bare(
     Ok(Received { spooled: spool.finish().await?, declared, filename })
 }
 
-/// The parts `file`, `filename` and `mime_type`, in any order; others are ignored.
+/// Receives a form with the parts `file`, `filename` and `mime_type` in any order. Other parts are ignored.
 async fn form(
     customer: CustomerId,
     content_type: &str,
@@ -158,12 +158,12 @@ async fn form(
     let Some((spooled, declared, named)) = file else {
         return Err(Violation::new(IssueCode::Required, "is required").at(&["file"]));
     };
-    // A client fills in a type for a file that it knows nothing of.
+    // An invalid type of the part is ignored, since clients fill in some type for files that they do not know.
     let declared = declared.filter(|declared| sniff::is_mime_type(declared));
     Ok(Received { spooled, declared: mime_type.or(declared), filename: filename.or(named) })
 }
 
-/// The next part of a form, once its head has come.
+/// Returns the next part of a form, once its headers have arrived.
 async fn next_part(form: &mut Multipart<'static>, arriving: &Arriving) -> Result<Option<Field<'static>>, CallError> {
     arriving.allow(arriving.arrived() + MOST_HEAD);
     let part = form.next_field().await.map_err(of_form);
@@ -178,11 +178,11 @@ async fn spool(part: &mut Field<'_>, mut spool: Spool, arriving: &Arriving) -> R
     Ok(spool.finish().await?)
 }
 
-/// The next piece of a part, while the form stays within its bounds.
+/// Returns the next chunk of a part, as long as the form is within its bounds.
 async fn piece(part: &mut Field<'_>, arriving: &Arriving) -> Result<Option<Bytes>, CallError> {
     let is_file = part.name() == Some("file");
     let piece = part.chunk().await.map_err(of_form)?;
-    // The file has a bound and a code of its own.
+    // The file has its own limit and error code.
     if !is_file && arriving.arrived() > LARGEST_MEDIA + OVERHEAD {
         return Err(CallError::payload_too_large_over(LARGEST_MEDIA + OVERHEAD));
     }
@@ -201,11 +201,11 @@ async fn short_text(part: &mut Field<'_>, arriving: &Arriving) -> Result<String,
     Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
-/// A body, piece by piece, each within its time. Shared with the parser of forms, which takes a stream for itself.
+/// A body that is read chunk by chunk with timeouts, shared with the form parser, which owns its stream.
 struct Arriving {
     body: Arc<tokio::sync::Mutex<ReqBody>>,
     arrived: Arc<AtomicU64>,
-    /// Once more has arrived, the parser of forms gets nothing more.
+    /// When more bytes than this have arrived, the form parser gets an error instead of the next chunk.
     allowed: Arc<AtomicU64>,
     since: Instant,
 }
@@ -220,7 +220,7 @@ impl Arriving {
         }
     }
 
-    /// How much may have arrived before the parser of forms has to find what it looks for.
+    /// Sets how many bytes may have arrived until the form parser finds what it looks for.
     fn allow(&self, arrived: u64) {
         self.allowed.store(arrived, Ordering::Relaxed);
     }
@@ -233,9 +233,9 @@ impl Arriving {
         next(&self.body, &self.arrived, self.since).await
     }
 
-    /// The same, as a stream that lets its reader work after each piece: the parser of forms would else read on for as
-    /// long as there is something, and hold all of it. The first piece comes without a pause, since the parser looks for
-    /// the first boundary but once before it believes in the end.
+    /// The body as a stream that yields after each chunk. Otherwise the form parser would read and buffer as long as
+    /// data is available. The first chunk comes without a yield, since the parser looks for the first boundary only
+    /// once before it takes the stream as ended.
     fn yielding(&self) -> BoxStream<'static, io::Result<Bytes>> {
         let (body, arrived, allowed) = (self.body.clone(), self.arrived.clone(), self.allowed.clone());
         try_unfold((body, arrived, allowed, self.since, false), async |(body, arrived, allowed, since, started)| {
@@ -256,7 +256,7 @@ impl Arriving {
     }
 }
 
-/// When a body of which so much has come in by then would be too slow.
+/// When a body with this many received bytes becomes too slow.
 fn too_slow_from(since: Instant, arrived: u64) -> Instant {
     since + GRACE + Duration::from_millis(arrived.saturating_mul(1000) / SLOWEST)
 }
@@ -274,7 +274,7 @@ async fn next(body: &tokio::sync::Mutex<ReqBody>, arrived: &AtomicU64, since: In
                 arrived.fetch_add(data.len() as u64, Ordering::Relaxed);
                 return Some(Ok(data));
             }
-            // Trailers say nothing of the file.
+            // Trailers carry nothing of the file.
             Ok(Err(_)) => {}
             Err(error) => return Some(Err(error)),
         }
@@ -284,7 +284,7 @@ async fn next(body: &tokio::sync::Mutex<ReqBody>, arrived: &AtomicU64, since: In
 fn broken(error: io::Error) -> CallError {
     match error.kind() {
         io::ErrorKind::TimedOut => too_slow(),
-        // `Arriving::allow` makes this error, and nothing else does.
+        // Only `Arriving::yielding` makes this kind of error, for more bytes than `Arriving::allow` has set.
         io::ErrorKind::InvalidData => CallError::bad_request(format!(
             "the form has no part, or a part whose headers have more than {MOST_HEAD} bytes"
         )),
@@ -302,7 +302,7 @@ fn of_form(error: multer::Error) -> CallError {
     CallError::bad_request(format!("the body is not readable multipart/form-data: {error}"))
 }
 
-/// A header's text: UTF-8, with `%XX` where the sender escaped.
+/// Decodes a header's text: UTF-8, with `%XX` escapes.
 fn percent_decoded(bytes: &[u8]) -> String {
     percent_decode(bytes).decode_utf8_lossy().into_owned()
 }
@@ -319,7 +319,7 @@ mod tests {
 
     use super::*;
 
-    /// A body that begins with something and goes on with the same for ever.
+    /// A body that never ends: a beginning, and then the same chunk again and again.
     struct Endless {
         begin: Option<Bytes>,
         rest: Bytes,
@@ -383,13 +383,13 @@ mod tests {
     #[test]
     fn a_body_that_dribbles_is_given_up_and_one_that_is_just_fast_enough_is_taken() {
         let since = Instant::now();
-        // How long a body may go on that brings so many bytes a second.
+        // How many seconds a body with this many bytes per second is accepted.
         let given_up_after = |bytes: u64| {
             let second = |n: u64| since + Duration::from_secs(n);
             (1..=WHOLE.as_secs()).find(|n| too_slow_from(since, bytes * (n - 1)) < second(*n))
         };
         assert_eq!(given_up_after(SLOWEST), None);
-        // Such a body falls behind by a fifth of a second in each, and has ten seconds to spare.
+        // Such a body falls behind by a fifth of a second per second, and has ten seconds of grace.
         assert_eq!(given_up_after(SLOWEST * 4 / 5 + 1), Some(47));
         assert_eq!(given_up_after(1), Some(11));
         assert_eq!(given_up_after(0), Some(11));

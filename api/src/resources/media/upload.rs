@@ -1,4 +1,4 @@
-//! `POST /v1/channels/{id}/media` and `.../media/from-url`: bytes for later sends. No connection is needed.
+//! `POST /v1/channels/{id}/media` and `.../media/from-url`: files for later sends, even if the channel is offline.
 
 use model::error::CallError;
 use model::field::{Body, rule};
@@ -19,7 +19,7 @@ use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
 
 pub async fn upload(call: &mut ChannelCall) -> Outcome {
-    // Before 25 MB are taken in, not after.
+    // Charged before up to 25 MB are received, not after.
     call.settle().await?;
     call.has_media_room(None).await?;
     let app = call.app.clone();
@@ -45,7 +45,7 @@ pub async fn from_url(call: &mut ChannelCall) -> Outcome {
     store(call, received).await
 }
 
-/// The body of `from-url`: the URL, and what is said of its bytes, their type and name.
+/// Parses the body of `from-url`: the URL, and optionally a type and a name for its bytes.
 pub fn parse_source(body: &Body) -> Result<(String, Option<String>, Option<String>), CallError> {
     body.read(|fields| {
         let wants = || json!({ "format": "uri" });
@@ -71,7 +71,7 @@ pub fn content() -> Vec<(&'static str, Value)> {
     vec![("multipart/form-data", form), ("application/octet-stream", bytes)]
 }
 
-/// Keeps the bytes, and then the row that refers to them.
+/// Stores the bytes, and then the row that refers to them.
 async fn store(call: &mut ChannelCall, received: Received) -> Outcome {
     let Received { spooled, declared, filename } = received;
     let mime_type = sniff::settle(&spooled.head, declared.as_deref());
@@ -88,7 +88,7 @@ async fn store(call: &mut ChannelCall, received: Received) -> Outcome {
 }
 
 impl ChannelCall {
-    /// Refuses bytes that the account's quota has no room for; see [`Cluster::media_room`](shard::cluster::Cluster).
+    /// Fails when the account's quota has no room for the bytes; see [`Cluster::media_room`](shard::cluster::Cluster).
     async fn has_media_room(&self, size: Option<u64>) -> Result<Option<MediaRoom>, CallError> {
         self.cluster().media_room(self.customer_id(), self.channel.id, size, &self.context()).await
     }
@@ -103,14 +103,14 @@ fn new_row(call: &ChannelCall, spooled: &Spooled, mime_type: String, filename: O
     row.with_bytes(spooled.stored(None))
 }
 
-/// The rule of a MIME type in a body.
+/// Validates a MIME type in a body.
 fn mime_type(value: &Value) -> Result<String, Violation> {
     let wants = || json!({ "pattern": sniff::MIME_PATTERN });
     let text = rule::described(wants, rule::text(1..=sniff::LONGEST_MIME))(value)?;
     judged_mime_type(text)
 }
 
-/// The rule of a MIME type, wherever it is given.
+/// Validates a MIME type.
 pub fn judged_mime_type(text: String) -> Result<String, Violation> {
     if sniff::is_mime_type(&text) {
         Ok(text)
@@ -119,20 +119,20 @@ pub fn judged_mime_type(text: String) -> Result<String, Violation> {
     }
 }
 
-/// The rule of a file name in a body.
+/// Validates a file name in a body.
 fn filename(value: &Value) -> Result<String, Violation> {
     let wants = || json!({ "pattern": FILENAME });
     judged_filename(&rule::described(wants, rule::text(1..=LONGEST_FILENAME))(value)?)
 }
 
-/// The longest file name.
+/// The longest file name, in characters.
 const LONGEST_FILENAME: usize = 255;
 
-/// What [`judged_filename`] takes, as a regular expression: no control characters, and a last part that is not blank.
+/// What [`judged_filename`] accepts, as a regular expression: no control characters, and no blank last segment.
 const FILENAME: &str =
     r"^[^\u0000-\u001f\u007f-\u009f]*[^/\\\s\u0000-\u001f\u007f-\u009f][^/\\\u0000-\u001f\u007f-\u009f]*$";
 
-/// The rule of a file name, wherever it is given: the last part of a path, without control characters.
+/// Validates a file name, and returns the last path segment. Control characters are refused.
 pub fn judged_filename(text: &str) -> Result<String, Violation> {
     let name = text.rsplit(['/', '\\']).next().unwrap_or_default().trim();
     if name.is_empty() || text.chars().any(char::is_control) {

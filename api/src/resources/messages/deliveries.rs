@@ -1,4 +1,4 @@
-//! `GET /v1/messages/{message_id}/deliveries`: what webhooks were told of a message.
+//! `GET /v1/messages/{message_id}/deliveries`: the webhook deliveries about a message.
 
 use model::error::CallError;
 use model::id::{ChannelId, DeliveryId, MessageId};
@@ -11,11 +11,11 @@ use crate::reply::{List, Outcome, Reply};
 use crate::request_context::AccountCall;
 
 model::cursor! {
-    /// The last delivery of an answer that could not hold all.
+    /// The last delivery of a response that could not hold all.
     DeliveryCursor("message-deliveries.1") { id: DeliveryId }
 }
 
-/// Reads the channel, and where the answer before ended.
+/// Reads the channel, and where the previous response ended.
 pub fn read(query: &Query<'_>, list: ListId) -> (Option<ChannelId>, Option<DeliveryId>) {
     (query.id("channel_id"), query.cursor::<DeliveryCursor>(list).map(|cursor| cursor.id))
 }
@@ -26,7 +26,7 @@ pub async fn of_message(call: &mut AccountCall) -> Outcome {
     let (named, after) = call.asked(|query| read(query, list))?;
     let channels = match (named, call.bound_channel()) {
         (Some(channel), _) => vec![call.own_channel(channel)?.id],
-        // A bound key sees the messages of its channel, and no others.
+        // A bound key sees only the messages of its channel.
         (None, Some(bound)) => vec![bound],
         (None, None) => all_channels(call),
     };
@@ -38,7 +38,7 @@ pub async fn of_message(call: &mut AccountCall) -> Outcome {
             let next = found.stopped_at.map(|id| Some(DeliveryCursor { id }.encode(list)));
             Ok(Reply::ok(&List { data: found.deliveries, next_cursor: next }))
         }
-        // Two channels of the account that write to each other know the message by the same id.
+        // Two channels of the account that write to each other have the message under the same id.
         _ => {
             Err(Violation::new(IssueCode::Required, "several channels have this message: name one").at(&["channel_id"]))
         }

@@ -17,11 +17,11 @@ const MOST_CHANNELS: usize = 20;
 /// How often `message_id` may be repeated.
 const MOST_MESSAGE_IDS: usize = 50;
 
-/// The longest `client_ref` that a send can have had.
+/// The longest `client_ref` that a send accepts, in characters.
 const LONGEST_CLIENT_REF: usize = 128;
 
 model::cursor! {
-    /// Where a page ended: the last row that it looked at.
+    /// Where a page ended: the last row that was examined.
     MessageCursor("messages.3") { at: i64, row: RowId }
 }
 
@@ -64,9 +64,9 @@ pub fn named_channels(query: &Query<'_>) -> Vec<ChannelId> {
     named
 }
 
-/// What a request asks for.
+/// The parameters of a request.
 pub struct HistoryParameters {
-    /// Its page is one row longer than asked for, to know whether there is a next one.
+    /// Its limit is one row more than requested, to know whether there is a next page.
     query: HistoryQuery,
     limit: usize,
     list: ListId,
@@ -85,7 +85,7 @@ impl HistoryParameters {
         query.finish(asked)
     }
 
-    /// Asks for every filter there is.
+    /// Declares all filters.
     pub fn outline(query: &Query<'_>) {
         Self::read(query, Vec::new(), |_| ListId::only(), &Suffixes::simulated());
     }
@@ -129,7 +129,7 @@ impl HistoryParameters {
         Self { query: asked, limit, list }
     }
 
-    /// A page may be short, or empty, and have a next one: it then looked at as many rows as one call may.
+    /// Returns a page. At the bound of examined rows it may be short or empty, and still have a next page.
     async fn page(self, call: &AccountCall) -> Outcome {
         let Self { query, limit, list } = self;
         if query.channels.is_empty() {

@@ -1,4 +1,4 @@
-//! `GET /v1/channels/{id}/messages/{message_id}/media`: the bytes of a stored message.
+//! `GET /v1/channels/{id}/messages/{message_id}/media`: the media of a stored message.
 
 use model::error::CallError;
 use model::id::MessageId;
@@ -7,7 +7,7 @@ use shard::call::request::MessageMedia;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
 
-/// The media of a message with a fresh link; bytes that are not stored are fetched from the network again.
+/// Returns a message's media with a fresh link. Bytes that are not stored are fetched from the network again.
 pub async fn of_message(call: &mut ChannelCall) -> Outcome {
     let message_id = MessageId(call.parameter("message_id").to_owned());
     if message_id.0.len() > LONGEST_ID {
@@ -17,5 +17,5 @@ pub async fn of_message(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&call.cluster().media().reference(&row)))
 }
 
-/// The longest message id that is looked for.
+/// The longest message id that is looked up, in bytes.
 const LONGEST_ID: usize = 255;

@@ -1,4 +1,4 @@
-//! Messages: sending, and reading what was stored.
+//! Messages: sending, and reading stored ones.
 
 mod deliveries;
 mod history;

@@ -1,4 +1,4 @@
-//! Redelivering one delivery, recovering and purging many.
+//! Redelivers one delivery, and recovers or purges many.
 
 use model::error::CallError;
 use model::id::EndpointId;
@@ -16,7 +16,7 @@ use crate::reply::{Outcome, Reply};
 use crate::request_context::AccountCall;
 use crate::resources::webhook_endpoints;
 
-/// What waits for an attempt, and so can be purged.
+/// The states that wait for an attempt, and can be purged.
 const WAITING: [DeliveryState; 3] = [DeliveryState::Pending, DeliveryState::Retrying, DeliveryState::Paused];
 
 #[derive(Serialize, JsonSchema)]
@@ -45,7 +45,7 @@ pub struct Purge {
 pub async fn redeliver(call: &mut AccountCall) -> Outcome {
     let record = super::find(call).await?.record;
     let endpoint = call.directory().read(|state| state.endpoints.get(&record.endpoint_id).cloned());
-    // A bound key makes no request to an endpoint that it may not test.
+    // A bound key must not cause requests to an endpoint that it may not test.
     let reached = endpoint.filter(|endpoint| call.reaches(endpoint.channel_id));
     let endpoint = reached.ok_or_else(CallError::webhook_endpoint_not_found)?;
     require_enabled(&endpoint)?;
@@ -61,7 +61,7 @@ pub async fn redeliver(call: &mut AccountCall) -> Outcome {
     }
 }
 
-/// What is sent again would end as it was.
+/// Refuses a disabled endpoint, since redeliveries to it would fail again.
 fn require_enabled(endpoint: &EndpointRecord) -> Result<(), CallError> {
     if endpoint.enabled {
         return Ok(());
@@ -93,7 +93,7 @@ pub async fn recover(call: &mut AccountCall) -> Outcome {
     Ok(Reply::accepted(&RecoverView { job_id, matched }))
 }
 
-/// The endpoint, and the states of the deliveries that are given up.
+/// Reads the endpoint, and the states of the deliveries to purge.
 pub fn asked_to_purge(query: &Query<'_>) -> (Option<EndpointId>, Vec<DeliveryState>) {
     let endpoint = query.id("endpoint_id");
     query.require("endpoint_id");
@@ -102,12 +102,12 @@ pub fn asked_to_purge(query: &Query<'_>) -> (Option<EndpointId>, Vec<DeliverySta
     (endpoint, if states.is_empty() { WAITING.to_vec() } else { states })
 }
 
-/// Ends what waits for an endpoint; a deleted one too, as its deliveries go on until they are exhausted.
+/// Purges deliveries that wait for an endpoint, even a deleted one, whose deliveries continue until they are exhausted.
 pub async fn purge(call: &mut AccountCall) -> Outcome {
     let (endpoint, states) = call.asked(asked_to_purge)?;
     let endpoint = endpoint.ok_or_else(CallError::webhook_endpoint_not_found)?;
     let known = call.directory().read(|state| state.endpoints.get(&endpoint).cloned());
-    // A bound key purges its own channel's endpoints alone. What is foreign matches nothing.
+    // A bound key purges only its own channel's endpoints. Another account's endpoint matches no deliveries.
     if !call.reaches(known.and_then(|endpoint| endpoint.channel_id)) {
         return Err(CallError::webhook_endpoint_not_found());
     }

@@ -1,4 +1,4 @@
-//! `GET /v1/webhook-deliveries/{delivery_id}`: what was sent, and what came back.
+//! `GET /v1/webhook-deliveries/{delivery_id}`: the request, and its attempts.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use shard::deliveries::view::{AttemptView, DeliveryDetail, DeliveryRecord};
 use crate::reply::{Outcome, Reply};
 use crate::request_context::AccountCall;
 
-/// What stands in the place of what must not be shown.
+/// Replaces values that must not be shown.
 const MASK: &str = "***";
 
 /// A delivery with its attempts and what it delivers.
@@ -41,7 +41,7 @@ pub async fn show(call: &mut AccountCall) -> Outcome {
     Ok(Reply::ok(&WebhookDeliveryDetail { record: detail.record, request, attempts: detail.attempts }))
 }
 
-/// The headers of the last attempt, or of the first one to come. The endpoint's own are those that it has now.
+/// The headers of the last attempt, or of the first to come. Custom headers are the endpoint's current ones.
 fn headers(call: &AccountCall, detail: &DeliveryDetail) -> BTreeMap<String, String> {
     let record = &detail.record;
     let t = record.last_attempt_at.unwrap_or(record.created_at).unix_seconds();

@@ -14,12 +14,12 @@ use crate::request_context::AccountCall;
 use crate::resources::webhook_endpoints;
 
 model::cursor! {
-    /// The last delivery of a page; its id holds the time at which it was made.
+    /// The last delivery of a page; its id holds the time of its creation.
     DeliveryCursor("webhook-deliveries.1") { id: DeliveryId }
 }
 
 pub async fn of_account(call: &mut AccountCall) -> Outcome {
-    // A bound key must name its channel, and no other.
+    // A bound key must name its own channel.
     if let Some(bound) = call.bound_channel() {
         let Some(named) = call.query().text("channel_id") else { return Err(CallError::channel_scoped_key(bound)) };
         if let Some(other) = named.parse().ok().filter(|named: &ChannelId| *named != bound) {
@@ -31,18 +31,18 @@ pub async fn of_account(call: &mut AccountCall) -> Outcome {
 }
 
 pub async fn of_endpoint(call: &mut AccountCall) -> Outcome {
-    // The query is judged before the resource is looked up.
+    // The query is validated before the resource is looked up.
     let (query, list) = parse(call, call.id("id"))?;
     webhook_endpoints::find(call)?;
     page(call, query, list).await
 }
 
-/// Reads the filters. `of` is the endpoint of the path, which no parameter can change.
+/// Reads the filters. `of` is the endpoint in the path, which takes precedence over the query.
 fn parse(call: &AccountCall, of: Option<EndpointId>) -> Result<(DeliveryQuery, ListId), CallError> {
     call.asked(|query| read(query, of, |ascending| call.list(of.map(|endpoint| endpoint.0), ascending)))
 }
 
-/// Asks for the filters; the list is told by its order.
+/// Reads the filters. `list` makes the list's id from its order (whether it is ascending).
 pub fn read(query: &Query<'_>, of: Option<EndpointId>, list: impl FnOnce(bool) -> ListId) -> (DeliveryQuery, ListId) {
     let ascending = query.ascending();
     let list = list(ascending);
@@ -70,7 +70,7 @@ pub fn read(query: &Query<'_>, of: Option<EndpointId>, list: impl FnOnce(bool) -
 
 async fn page(call: &AccountCall, mut query: DeliveryQuery, list: ListId) -> Outcome {
     let limit = query.limit;
-    // One row more than asked for tells whether there is a next page.
+    // One row more tells whether there is a next page.
     query.limit += 1;
     let page = call.cluster().deliveries(call.customer_id(), query, &call.context()).await?;
     let cursor = |id: DeliveryId| DeliveryCursor { id }.encode(list);

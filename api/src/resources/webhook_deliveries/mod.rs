@@ -1,7 +1,7 @@
-//! Webhook deliveries: what was sent to endpoints, and what is to be sent again.
+//! Webhook deliveries: what was sent to endpoints, and what will be sent again.
 //!
-//! - `list`: pages of the account's or of one endpoint's deliveries. `detail`: one with its attempts.
-//! - `again`: redelivering one, recovering and purging many. `stats`: how an endpoint's deliveries stand.
+//! - `list`: pages of the account's or of one endpoint's deliveries. `detail`: one delivery with its attempts.
+//! - `again`: redelivering one delivery, recovering and purging many. `stats`: statistics of an endpoint's deliveries.
 
 mod again;
 mod detail;
@@ -58,7 +58,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// The delivery of the path, as far as the key may see it.
+/// The delivery that the path names, if the key may see it.
 async fn find(call: &AccountCall) -> Result<DeliveryDetail, CallError> {
     let missing = || CallError::not_found("webhook_delivery", call.parameter("delivery_id"));
     let id: DeliveryId = call.id("delivery_id").ok_or_else(missing)?;

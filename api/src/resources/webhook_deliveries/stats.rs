@@ -10,7 +10,7 @@ use crate::reply::{Outcome, Reply};
 use crate::request_context::AccountCall;
 use crate::resources::webhook_endpoints;
 
-/// How far back the figures reach when nothing is asked for.
+/// The default window of the figures.
 const DEFAULT_WINDOW: Duration = Duration::from_secs(86_400);
 
 /// Counts are of deliveries made in the window; the rate and the latencies are `null` while nothing has ended.
