@@ -188,7 +188,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         && let Some(spans) = shard::trace::install(config.traces.sample)
     {
         let exporting = Exporter::new(endpoint, config.node.id)?.run(spans, close_ports.clone());
-        // When the exporter fails, further spans are dropped and counted.
+        // If the exporter task ends, further spans are dropped and counted.
         tokio::spawn(supervise::noticed("the export of traces", exporting));
     }
     let (recorder, stop) = (metrics.clone(), close_ports.clone());

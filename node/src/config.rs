@@ -114,7 +114,7 @@ pub struct Node {
     /// The node's share of the shards, relative to the other nodes.
     #[serde(default = "defaults::weight")]
     pub weight: u32,
-    /// Most sessions (worker slots) on this node.
+    /// Maximum number of sessions (worker slots) on this node.
     #[serde(default = "defaults::max_channels")]
     pub max_channels: u32,
 }

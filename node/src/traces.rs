@@ -10,7 +10,7 @@ use shard::trace::{self, Span};
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
-/// Most spans of one request.
+/// Maximum number of spans of one request.
 const BATCH: usize = 512;
 
 /// How often collected spans are sent.

@@ -22,7 +22,7 @@ use crate::operator::client::{Fetched, Operator};
 use crate::operator::{Verdict, show};
 use crate::refusal::{Refusal, is_full};
 
-/// Most attempts for one part: the node that serves it may fail meanwhile.
+/// Maximum number of attempts for one part: the node that serves it may fail meanwhile.
 const TRIES: u32 = 5;
 
 /// Pause between two attempts, long enough for a new leader.

@@ -77,7 +77,7 @@ pub struct Whatsapp {
     /// Client version to report, as `2.3000.N`. If empty, the version built into the release is reported, and the
     /// newest one once the network rejects that.
     pub version: String,
-    /// Most sessions on this node.
+    /// Maximum number of sessions on this node.
     pub sessions_max: usize,
     /// Chat port of the test network, `ws://` on loopback.
     #[cfg(feature = "testnet")]

@@ -16,8 +16,8 @@ const HOUR_MILLIS: i64 = 60 * MINUTE_MILLIS;
 
 const UNKNOWN: &str = "join_token_unknown";
 
-/// Most refusals per hour that a node writes for unknown tokens, and the same number for others. Clients choose how
-/// many addresses they ask from, and every node stores the entries as long as the log is kept.
+/// Maximum number of refusals per hour that a node writes for unknown tokens, and the same number for others. Clients
+/// choose how many addresses they ask from, and every node stores the entries as long as the log is kept.
 const MOST: usize = 256;
 
 /// Refusals that this node has written in the current hour, which bounds how fast clients can fill the log.

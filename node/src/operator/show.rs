@@ -24,7 +24,7 @@ pub struct Table {
     heads: Vec<&'static str>,
     rows: Vec<Vec<String>>,
     coloured: bool,
-    /// Most columns of the terminal that the table may use.
+    /// Maximum number of columns of the terminal that the table may use.
     width: usize,
 }
 

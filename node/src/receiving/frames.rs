@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 
-/// Most bytes of an incomplete frame: the largest envelope and the framing around it.
+/// Maximum number of bytes of an incomplete frame: the largest envelope and the framing around it.
 const LARGEST: usize = 2 * model::event::LARGEST_ENVELOPE;
 
 /// A frame with data. Comments and frames without data are skipped.
