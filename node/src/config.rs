@@ -132,7 +132,7 @@ pub struct Api {
     /// Trusted proxies begin each connection with a PROXY header that names the client.
     #[serde(default)]
     pub proxy_protocol: bool,
-    /// Origins whose scripts may read responses, as browsers write them; [`ANY_ORIGIN`] alone for all.
+    /// Origins whose scripts may read responses, as browsers write them; [`ANY_ORIGIN`] as the only entry allows all.
     #[serde(default)]
     pub cors_origins: Vec<String>,
     /// Whether the console for members is served under `/console`.

@@ -93,7 +93,7 @@ fn arm_failpoints(config: &Config, wanted: Option<&str>) -> Result<usize, Refusa
 }
 
 /// The key and value that make this node reachable from other machines: a listener that is not on loopback, or, when a
-/// load balancer on this machine stands before all of them, the address that customers call.
+/// load balancer on this machine is in front of all listeners, the address that customers call.
 fn reached_by_others(config: &Config) -> Option<String> {
     let listeners =
         [("api.listen", config.api.listen), ("ops.listen", config.ops.listen), ("peer.listen", config.peer.listen)];

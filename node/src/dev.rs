@@ -148,7 +148,7 @@ fn was_removed(folder: &Folder, ended: &Started, status: ExitStatus) -> bool {
 }
 
 async fn bring_up(folder: &Folder, plan: Plan, args: &UpArgs, children: &mut Children) -> anyhow::Result<Description> {
-    // Tests wait for this file, which means readiness, so that of an earlier run must go.
+    // Tests take this file as a sign of readiness, so the one of an earlier run is removed.
     let _ = std::fs::remove_file(folder.description_file());
     settings::write_all(folder, plan, args)?;
     let simulator = Caller::new(format!("http://{}", plan.ports().network_control()), None)?;

@@ -57,8 +57,8 @@ pub fn peer_tls(identity: PeerIdentity) -> PeerTls {
     PeerTls { ca_pem: identity.ca_pem, cert_pem: identity.cert_pem, key_pem: identity.key_pem.0 }
 }
 
-/// Issues a certificate for a node whose own one expired while the cluster was down, with the authority stored in its
-/// data folder; `None` if that is not possible. Nothing is written.
+/// Issues a certificate for a node whose certificate expired while the cluster was down, with the authority stored in
+/// its data folder; `None` if that is not possible. Nothing is written.
 pub fn rescue(config: &Config, keyring: &Keyring, refusal: &Refusal) -> Option<PeerIdentity> {
     let kept = files::kept_authority(config)?;
     let authority = service::open(&kept, &Secrets::new(keyring.clone())).ok()?;

@@ -31,13 +31,13 @@
 //!
 //! | Method and path | Remarks |
 //! |---|---|
-//! | `POST /phones`, `POST /phones/bulk` | registers phones; each gets an identity, prekeys and a LID of its own. Linked devices are told of another `name` |
+//! | `POST /phones`, `POST /phones/bulk` | registers phones with keys and LID; linked devices are sent a new `name` |
 //! | `GET`, `DELETE /phones/{n}` | a device's `channel_session` names the node and epoch that is logged in |
 //! | `POST /phones/{n}/link` `{ raw }` or `{ pair_code }` | scans a QR text or types a code. 200 `{ device }` once the companion has *answered the pairing* (`pair-device-sign`), 400 where it did not within 10 s, refused it, or the text is unknown or expired |
 //! | `POST /phones/{n}/unlink` `{ device? }` | stream error 401 `device_removed`; later logins get 401 |
 //! | `POST /phones/{n}/ban` `{ until? }` | 402 with `until`, else 403 |
 //! | `POST /phones/{n}/invalidate` | forgets the keys: later logins get 401, live sessions stream error 401 |
-//! | `POST /phones/{n}/replace` `{ device? }` | a foreign client takes the device's place: stream error 409 `replaced` to the live session. The foreigner goes at once |
+//! | `POST /phones/{n}/replace` `{ device? }` | a foreign client takes over, and leaves: stream error 409 `replaced` |
 //! | `POST /phones/{n}/messages` | `to` a number or an address, of a group too, `count`, `message_id`; types `text`, `reaction`, `edit`, `delete`, `location`, `contact`, `poll`, `pin`, `unpin`, media of every kind, with `quoted`, `mentions`, `forwarded`, `ephemeral_expiration`; encrypted to every device of both sides. What it may be about is also what another device of the account wrote |
 //! | `GET`, `DELETE /phones/{n}/inbox` | what the phone *decrypted*; `media.intact` says whether its media could be downloaded, opened, and was what the message said; own messages of the account's other devices are not in it |
 //! | `POST /phones/{n}/open-chat` `{ with }` | sends read receipts for the messages of that chat |
@@ -57,7 +57,7 @@
 //! | `GET /devices/{n}` | `{ data: [ { id, registration_id, signed_prekey_id, prekeys_left, highest_prekey_id, queue, connected, last_login_at, signal_sessions, shows: { "": presence, CHAT: "composing", … } } ], total }` |
 //! | `GET /phones/{n}/receipts?id=` | `{ data: [ { id, from, type, at } ], total }`: receipts that reached the phone |
 //! | `POST /phones/{n}/forget-session` `{ with }` | the phone loses its Signal sessions with that number's devices, so that the next message cannot be decrypted and a retry receipt goes out |
-//! | `POST /phones/{n}/corrupt` `{ to, count? }` | the next `count` (1) messages of the phone to `to` are damaged on the wire, so that the channel cannot read them and must ask again |
+//! | `POST /phones/{n}/corrupt` `{ to, count? }` | damages the next `count` (1) messages to `to`, to force retries |
 //! | `GET /sources` | `{ chat: { ADDRESS: count }, media: { … } }`: connections to these ports, by source address |
 //! | `DELETE /media?everywhere=` | loses all uploads; phones can upload theirs again, unless it is `true` |
 //! | `POST /media/expire-auth` | the media port answers 401 until clients request new credentials |
