@@ -429,7 +429,7 @@ sections! {
         format: LogFormat = LogFormat::Text,
         /// `tracing` directives, as in `info,shard=debug`. openraft logs every heartbeat at `info`, and every failed
         /// one at `warn`: thousands of lines a minute while a peer is away, which `raft::transport` logs as one. The
-        /// library of the driver `whatsapp` logs account names at `info`, and whole stanzas at `debug`.
+        /// library of the driver `whatsapp` names accounts at `info`, and whole stanzas at `debug`.
         filter: String = "info,openraft=error,salvo_core=warn,whatsapp_rust=warn,wacore=warn".to_owned(),
     }
 

@@ -94,7 +94,7 @@ async fn up(data: &Path, args: &UpArgs) -> anyhow::Result<()> {
     outcome
 }
 
-/// Starts everything. Returns when the cluster is detached; otherwise only when the demo ends or something fails.
+/// Starts everything. Returns when the cluster is detached; otherwise only on an error.
 async fn bring_up_and_hold(folder: &Folder, plan: Plan, args: &UpArgs, children: &mut Children) -> anyhow::Result<()> {
     let started = Instant::now();
     let description = bring_up(folder, plan, args, children).await?;

@@ -10,7 +10,7 @@ use super::values::sections;
 use super::{HumanDuration, Secret};
 
 sections! {
-    /// `[media]`: see the module.
+    /// `[media]`: storage and retention of media.
     Media {
         store: MediaStore = MediaStore::Local,
         /// Days for which bytes are kept after they were received, 1 to 365.

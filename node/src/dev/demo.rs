@@ -22,7 +22,7 @@ use crate::key_files::signing_secret;
 use receiver::{Receiver, Webhook};
 use terminal::Terminal;
 
-/// Phone numbers of the channel's phone, and of the phone that it writes to.
+/// Number of the channel's phone, and of the phone that it writes to.
 const OWN_PHONE: &str = "15550001000";
 const FRIEND: &str = "15550002000";
 

@@ -197,7 +197,7 @@ fn are_short(peer: &str, zone: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Zones are named only to clients with a valid token.
+/// Zones are named only to clients with a known token.
 fn judge_zones(zones: &BTreeSet<String>, asker_is_known: bool) -> Result<(), String> {
     if zones.iter().all(|zone| zone == NodeArgs::ZONE) {
         return Ok(());
