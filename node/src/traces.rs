@@ -10,7 +10,7 @@ use shard::trace::{self, Span};
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
-/// Maximum number of spans of one request.
+/// Maximum number of spans in one export request.
 const BATCH: usize = 512;
 
 /// How often collected spans are sent.
