@@ -1,5 +1,5 @@
-//! Puts a node together, from the floor up: peers, Raft, the messaging network, the cluster, the two ports; and takes
-//! it apart in the opposite order.
+//! Assembles a node from the bottom up: stores, peers, Raft, the messaging network, the cluster, the two HTTP
+//! listeners. Shuts it down in the reverse order.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -53,23 +53,23 @@ use crate::refusal::Refusal;
 use crate::telemetry;
 use crate::traces::Exporter;
 
-/// As `/healthz` and the `User-Agent` of webhooks show it.
+/// The release, shown by `/healthz` and in the `User-Agent` of webhooks.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Threads of the runtime on which peers and Raft run apart from requests. Heartbeats need little; two threads keep
-/// one slow task from holding them up.
+/// Threads of the runtime that peers and Raft have apart from requests. Heartbeats need little CPU; the second thread
+/// keeps one slow task from delaying them.
 pub const RAFT_THREADS: usize = 2;
 
-/// In the data folder.
+/// Folder of the local media blobs, in the data folder.
 const MEDIA_FOLDER: &str = "blobs";
 
-/// How often a node that starts looks whether it can serve.
+/// How often a starting node checks whether it can serve.
 const READY_POLL: Duration = Duration::from_millis(20);
 
-/// How long a node that can serve waits for what the others say of themselves.
+/// How long a node that can serve waits for the reports of the other nodes.
 const HEARD_WITHIN: Duration = Duration::from_secs(2);
 
-/// What each node has to have as the others: see [`several_drivers`].
+/// Configuration key whose value must be the same on all nodes: see [`several_drivers`].
 const DRIVER: &str = "network.driver";
 
 /// The parts of a running node.
@@ -79,12 +79,12 @@ pub struct Assembly {
     cluster: Arc<Cluster>,
     ports: [api::Running; 2],
     close_ports: CancellationToken,
-    /// Held until everything that writes to it has ended.
+    /// Locked until everything that writes to the folder has ended.
     folder: DataFolder,
     drain_wait: Duration,
 }
 
-/// Opens everything. What was opened before a failure ends with the process.
+/// Opens all parts of a node. Whatever was opened before a failure ends with the process.
 ///
 /// # Errors
 /// The part that could not be opened.
@@ -94,7 +94,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     let (ca_pem, own_keyring) = (identity.ca_pem.clone(), keyring.clone());
     let shown: Shown = Arc::new(RwLock::new(identity.clone()));
     let own = Identity { cluster_id: folder.identity.cluster_id, storage_id: folder.identity.storage_id };
-    // Before any peer is spoken with: they are judged by what stands in it.
+    // The stores open before any peer is contacted: the stored directory decides which peers are admitted.
     let stores = Stores::open(StoresConfig {
         node: config.node.id,
         data_dir: folder.path.clone(),
@@ -188,7 +188,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         && let Some(spans) = shard::trace::install(config.traces.sample)
     {
         let exporting = Exporter::new(endpoint, config.node.id)?.run(spans, close_ports.clone());
-        // If the export ends, spans are dropped, and counted.
+        // If the exporter task ends, further spans are dropped and counted.
         tokio::spawn(supervise::noticed("the export of traces", exporting));
     }
     let (recorder, stop) = (metrics.clone(), close_ports.clone());
@@ -247,7 +247,7 @@ impl Assembly {
     /// Returns when the node can serve.
     ///
     /// # Errors
-    /// A node that runs has another driver.
+    /// Another running node has a different driver.
     pub async fn ready(&self) -> Result<(), Refusal> {
         loop {
             let readiness = self.cluster.readiness();
@@ -261,16 +261,16 @@ impl Assembly {
         several_drivers(said).map_or(Ok(()), Err)
     }
 
-    /// Returns when the cluster has refused this node.
+    /// Returns when the cluster has rejected this node.
     pub async fn excluded(&self) -> Refusal {
         exclusion(&self.cluster.excluded().await, &self.folder.path)
     }
 
-    /// Hands over, answers what was taken, and closes, from the top down.
+    /// Transfers leaderships, answers accepted requests, and shuts down from the top.
     pub async fn stop(self) {
         self.cluster.announce_stop();
         tokio::time::sleep(self.drain_wait).await;
-        // What it owned until now it forwards from here on.
+        // From here on, requests for the slots that this node owned are forwarded.
         self.cluster.transfer_all().await;
         self.close_ports.cancel();
         for port in self.ports {
@@ -282,10 +282,10 @@ impl Assembly {
     }
 }
 
-/// Refuses a node that starts where those that run do not all have its driver: a channel that moves to one with another has a state
-/// that it cannot read, and stays in error.
+/// Refuses to start when the running nodes do not all have the same driver: a channel that moves between drivers has a
+/// state that the new driver cannot read, and stays in error.
 fn several_drivers<'a>(said: impl Iterator<Item = (NodeId, &'a BTreeMap<String, String>)>) -> Option<Refusal> {
-    // Earlier releases do not report their driver.
+    // Releases before this check do not report their driver.
     let drivers = said.filter_map(|(node, alike)| Some((node, alike.get(DRIVER)?.as_str())));
     let remedy = "correct it, or stop first those whose driver is wrong";
     unlike(drivers).map(|problem| Refusal::new(DRIVER, problem, remedy))
@@ -356,7 +356,8 @@ fn port_refusal(key: &str, error: &ServeError) -> Refusal {
     Refusal::new(key, error, "stop what listens there, or name another port")
 }
 
-/// The three ports together leave files to everything else.
+/// Bounds the connections of each port by a quarter of the file limit, so that the three ports together leave files to
+/// everything else.
 fn admission(config: &Config) -> Admission {
     let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
     let most = config.connections.most.min(usize::try_from(files / 4).unwrap_or(usize::MAX));
@@ -388,7 +389,7 @@ fn retention(config: &Config) -> Retention {
     }
 }
 
-/// Where a node is: as the directory has it, and as the configuration has it until then.
+/// Finds the address of a node: in the directory, or in the configuration while the directory does not know the node.
 fn lookup(config: &Config, directory: LocalCopy) -> Lookup {
     let configured = config.cluster.nodes.clone();
     Arc::new(move |node| {
@@ -397,8 +398,8 @@ fn lookup(config: &Config, directory: LocalCopy) -> Lookup {
     })
 }
 
-/// Nodes of this cluster, with the data folder with which they are known: by the stored directory until the directory runs, so
-/// that a folder that was wiped or exchanged has no vote at any time.
+/// Admits peers of this cluster that come with the data folder registered for them. The stored directory is consulted
+/// even before the directory group runs, so that a wiped or swapped folder never has a vote.
 fn admit(own: Identity, directory: LocalCopy) -> Admit {
     Arc::new(move |node: NodeId, theirs: &Identity, understands, way| {
         if theirs.cluster_id != own.cluster_id {
@@ -414,7 +415,8 @@ fn release(folder: &Path) -> Release {
     Release { version: VERSION.to_owned(), seal: Arc::new(move |format| DataFolder::seal(&folder, format)) }
 }
 
-/// Of the node among its peers, and of its ports, which may be exchanged.
+/// Reports the certificates of the node's peer connection and of its ports, as they are now: both can be renewed at run
+/// time.
 fn certificates(node: NodeId, peer: Shown, ports: &[&Option<ApiCertificate>]) -> Certificates {
     let report = |key: &str, certificate: &CertificateDer<'_>| {
         let expires_at = expires_at(certificate)?;
@@ -436,8 +438,9 @@ fn certificates(node: NodeId, peer: Shown, ports: &[&Option<ApiCertificate>]) ->
     })
 }
 
-/// What has to be alike on all nodes: each says it of itself, and checks compare it. With another timing a former owner's fence
-/// may outlast the election of the next one; all else would hang on who owns a channel.
+/// Settings that must be the same on all nodes. Each node reports its own, and checks compare the reports. With
+/// different timings, a former owner's fence may outlast the election of the next owner; with the other settings,
+/// behavior would depend on which node owns a channel.
 fn alike(config: &Config, network: &dyn Network) -> BTreeMap<String, String> {
     let Timing { heartbeat, election_min, election_max } = config.cluster.timing.intervals();
     let store = config.media.bucket().map(|s3| format!("s3 {}/{}", s3.bucket, s3.prefix));
@@ -459,7 +462,7 @@ fn alike(config: &Config, network: &dyn Network) -> BTreeMap<String, String> {
 }
 
 fn membership(config: &Config, own: Identity) -> MembershipConfig {
-    // A node that was let in is none of those that form the cluster.
+    // A node that joined is not one of the nodes that formed the cluster.
     let members = config.cluster.nodes.iter().filter(|member| !config.cluster.joined || member.id != config.node.id);
     MembershipConfig {
         cluster_id: own.cluster_id,
@@ -483,7 +486,7 @@ fn driver(config: &Config) -> anyhow::Result<Arc<dyn Network>> {
     }
 }
 
-/// The real network, or, in builds for tests, one on this machine.
+/// The real network, or a test network on this machine in builds for tests.
 #[cfg(feature = "whatsapp")]
 fn real_network(settings: &crate::config::Whatsapp, targets: TargetPolicy) -> anyhow::Result<Arc<dyn Network>> {
     use whatsapp::{ClientVersion, Endpoint, Settings, WhatsappNetwork};
@@ -554,7 +557,7 @@ fn media(config: &Config, data_dir: &Path, secret: Option<Secret>) -> MediaConfi
     }
 }
 
-/// Without a trailing slash.
+/// `api.base_url` without a trailing slash.
 fn base_url(config: &Config) -> String {
     config.api.base_url.trim_end_matches('/').to_owned()
 }

@@ -1,4 +1,4 @@
-//! HTTP calls of the command line: to the operator's port of a cluster, and, in development, to all that was started.
+//! HTTP calls of the command line: to the operators' port of a cluster, and in development to every process it started.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use serde_json::Value;
 use crate::console::warn;
 use crate::trust::Trust;
 
-/// Longer than any answer of the gateway takes, a QR wait of 10 s included.
+/// Longer than any response of the gateway takes, including a QR wait of 10 s.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// For a body that is read piece by piece, as a backup is.
+/// Timeout of a body that is read piece by piece, such as a backup.
 const LONGEST_BODY: Duration = Duration::from_secs(24 * 3600);
 
-/// A machine that is gone answers nothing at all; another one is asked then.
+/// An unreachable machine does not answer at all; the next one is tried after this.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// For what is sent and comes back as bytes: a channel's session is larger than any page.
+/// Timeout and size limit of binary requests and responses: a channel's session is larger than any page.
 const EXCHANGE: Duration = Duration::from_secs(120);
 const LARGEST_EXCHANGE: usize = 64 << 20;
 
-/// The largest answer that is read as a whole: pages end at 4 MiB, and what has none is about nodes and shards.
+/// The largest response that is read as a whole: pages end at 4 MiB; responses without pages describe nodes and shards.
 const LARGEST: usize = 32 << 20;
 
-/// The header by which a node says that it could not ask the others.
+/// Header of responses from a node that cannot reach a majority.
 const DIRECTORY_OLD: &str = "x-directory-old";
 
-/// Calls one base URL, with a bearer token where there is one.
+/// Client for one base URL, with an optional bearer token.
 #[derive(Clone, Debug)]
 pub struct Caller {
     client: Client,
@@ -37,24 +37,27 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// Verifies TLS with the system's authorities.
+    ///
     /// # Errors
-    /// When no HTTP client can be made.
+    /// The HTTP client cannot be built.
     pub fn new(base: impl Into<String>, token: Option<&str>) -> anyhow::Result<Self> {
         Self::trusting(base, token, &Trust::System)
     }
 
-    /// As [`new`](Self::new), for a port whose certificate is known in another way.
+    /// Like [`new`](Self::new), with another way to verify the port's certificate.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and a file of certificates that cannot be read.
+    /// As [`new`](Self::new), or a file of certificates cannot be read.
     pub fn trusting(base: impl Into<String>, token: Option<&str>, trust: &Trust) -> anyhow::Result<Self> {
-        // No proxy of the environment lies between processes of one machine, or an operator and the cluster.
+        // Proxies of the environment are ignored: none lies between the processes of one machine, or between an
+        // operator and the cluster.
         let client = Client::builder().no_proxy().connect_timeout(CONNECT_TIMEOUT).timeout(TIMEOUT);
         let client = trust.apply(client)?.build().context("making an HTTP client")?;
         Ok(Self { client, base: base.into(), token: token.map(str::to_owned) })
     }
 
-    /// The same caller at another address.
+    /// The same client for another base URL.
     pub fn at(&self, base: impl Into<String>) -> Self {
         Self { base: base.into(), ..self.clone() }
     }
@@ -67,14 +70,16 @@ impl Caller {
         }
     }
 
+    /// Calls the API; a response that is not JSON is returned as a string.
+    ///
     /// # Errors
-    /// When no answer came.
+    /// No response arrived.
     pub async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<(StatusCode, Value)> {
         let mut request = self.request(method.clone(), path);
         if let Some(body) = body {
             request = request.json(body);
         }
-        // The error would name the URL a second time.
+        // The context below names the URL already.
         let answer = request.send().await.map_err(reqwest::Error::without_url);
         let answer = answer.with_context(|| format!("{method} {}{path}", self.base))?;
         let status = answer.status();
@@ -88,10 +93,10 @@ impl Caller {
         Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
     }
 
-    /// As [`call`](Self::call) with `POST`, for bytes: `fill` gives the request its body.
+    /// Like [`call`](Self::call) with `POST`, for bytes: `fill` sets the body of the request.
     ///
     /// # Errors
-    /// When no answer came.
+    /// No response arrived.
     pub async fn exchange(
         &self,
         path: &str,
@@ -105,10 +110,10 @@ impl Caller {
         Ok((status, read.with_context(|| format!("POST {}{path}", self.base))?))
     }
 
-    /// Begins to read an answer that may be long; whoever reads its body bounds the wait for each piece.
+    /// Starts to read a response that may be long; the caller bounds the wait for each piece of its body.
     ///
     /// # Errors
-    /// When no answer came.
+    /// No response arrived.
     pub async fn open(&self, path: &str) -> anyhow::Result<Response> {
         let request = self.request(Method::GET, path).timeout(LONGEST_BODY);
         let beginning = tokio::time::timeout(TIMEOUT, request.send()).await;
@@ -118,10 +123,10 @@ impl Caller {
             .with_context(|| format!("GET {}{path}", self.base))
     }
 
-    /// The body of an answer that has to be a success.
+    /// The body of a successful response.
     ///
     /// # Errors
-    /// No answer, or another status; the error shows the answer.
+    /// No response arrived, or its status is not a success; the error shows the response.
     pub async fn expect(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
         let (status, answer) = self.call(method.clone(), path, body).await?;
         if !status.is_success() {
@@ -144,15 +149,15 @@ impl Caller {
     }
 }
 
-/// Whether a call failed before anything of it was sent, so that nothing came of it.
+/// Whether a call failed before anything was sent, so that it had no effect.
 pub fn was_not_sent(error: &anyhow::Error) -> bool {
     error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect)
 }
 
-/// What an answer says, when it is read as a whole.
+/// The whole body of a response.
 ///
 /// # Errors
-/// When it does not come to its end in time, or has more bytes than any answer of the gateway's.
+/// The body does not end in time, or is larger than any response of the gateway.
 pub async fn text_of(answer: Response) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&bytes_of(answer, LARGEST, TIMEOUT).await?).into_owned())
 }
@@ -170,10 +175,10 @@ async fn bytes_of(mut answer: Response, most: usize, within: Duration) -> anyhow
     read.with_context(|| format!("the answer did not end within {within:?}"))?
 }
 
-/// The text at a JSON pointer of an answer.
+/// The string at a JSON pointer of a response.
 ///
 /// # Errors
-/// When there is none; the error shows the answer.
+/// There is none; the error shows the response.
 pub fn text_at<'a>(answer: &'a Value, pointer: &str) -> anyhow::Result<&'a str> {
     answer.pointer(pointer).and_then(Value::as_str).with_context(|| format!("no {pointer} in {answer}"))
 }
@@ -186,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    /// What a server is heard to say that answers with so many bytes.
+    /// Calls a server that responds with `bytes` bytes.
     async fn heard(bytes: usize) -> anyhow::Result<(StatusCode, Value)> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
@@ -195,7 +200,7 @@ mod tests {
             assert!(stream.read(&mut [0; 1024]).await.unwrap() > 0);
             let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {bytes}\r\n\r\n");
             stream.write_all(head.as_bytes()).await.unwrap();
-            // Whoever has read enough goes away.
+            // The client closes the connection once it has read enough.
             let _ = stream.write_all(&vec![b'x'; bytes]).await;
         };
         let caller = Caller::new(base, None)?;

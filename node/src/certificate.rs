@@ -1,5 +1,5 @@
-//! The certificates of the public and of the operators' port: read at the start, and again whenever their files have
-//! changed, so that a renewal needs no restart.
+//! The certificates of the public port and of the operators' port: loaded at the start, and reloaded whenever their
+//! files change, so that a renewal needs no restart.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{ApiTls, files};
 use crate::refusal::Refusal;
 
-/// How often the files are looked at.
+/// How often the files are checked.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// What a client may speak within TLS, the better one first.
+/// Protocols offered by ALPN, in order of preference.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// The certificate that connections get from now on.
+/// The certificate for new connections.
 #[derive(Debug)]
 struct Current(RwLock<Arc<CertifiedKey>>);
 
@@ -32,7 +32,7 @@ impl ResolvesServerCert for Current {
     }
 }
 
-/// A certificate and the files that it is read from.
+/// A certificate, and the files that it is loaded from.
 pub struct ApiCertificate {
     section: &'static str,
     files: ApiTls,
@@ -40,31 +40,31 @@ pub struct ApiCertificate {
 }
 
 impl ApiCertificate {
-    /// Reads the certificate that a section of the configuration names, if any.
+    /// Loads the certificate that a section of the configuration names, if any.
     ///
     /// # Errors
-    /// A [`Refusal`] for what cannot be read or does not belong together.
+    /// A [`Refusal`] when a file cannot be read, or certificate and key do not match.
     pub fn open(section: &'static str, files: Option<&ApiTls>) -> Result<Option<Self>, Refusal> {
         let Some(files) = files.cloned() else { return Ok(None) };
         let certified = files::certified(section, &files)?;
         Ok(Some(Self { section, files, current: Arc::new(Current(RwLock::new(Arc::new(certified)))) }))
     }
 
-    /// The key of the configuration that names the certificate.
+    /// The configuration key that names the certificate.
     pub fn key(&self) -> String {
         format!("{}.cert_file", self.section)
     }
 
-    /// What connections are shown, whenever it is asked.
+    /// Returns a function that reports the current certificate.
     pub fn watch(&self) -> impl Fn() -> Option<CertificateDer<'static>> + Send + Sync + use<> {
         let current = self.current.clone();
         move || current.0.read().cert.first().cloned()
     }
 
-    /// For the port; it shows whatever certificate is the current one.
+    /// The TLS configuration of the port; it always serves the current certificate.
     ///
     /// # Errors
-    /// None in practice: the versions are those of the provider.
+    /// None in practice: the provider supports the default versions.
     pub fn server_config(&self) -> Result<Arc<ServerConfig>, rustls::Error> {
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
         let builder = builder.with_safe_default_protocol_versions()?;
@@ -73,10 +73,10 @@ impl ApiCertificate {
         Ok(Arc::new(config))
     }
 
-    /// Takes up what the files say, until the stop. While they do not fit together, as between the renewal of the one and
-    /// of the other, and where the new one has expired, the certificate stays what it was.
+    /// Reloads the files when they change, until `stop` is cancelled. The current certificate stays in use while the
+    /// files do not match, for example between the renewals of the two, and when the new one has expired.
     pub async fn keep(self: Arc<Self>, stop: CancellationToken) {
-        // The files may have changed since they were read for the port, which opens long after that.
+        // The files may have changed between their first reading and the start of this task.
         let mut seen: [Option<Vec<u8>>; 2] = [None, None];
         let mut ticks = tokio::time::interval(LOOK_EVERY);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
@@ -100,7 +100,7 @@ impl ApiCertificate {
         }
     }
 
-    /// Both files; `None` for one that cannot be read.
+    /// The contents of both files; `None` for a file that cannot be read.
     async fn contents(&self) -> [Option<Vec<u8>>; 2] {
         [tokio::fs::read(&self.files.cert_file).await.ok(), tokio::fs::read(&self.files.key_file).await.ok()]
     }

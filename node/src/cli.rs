@@ -1,4 +1,4 @@
-//! The command line: what can be asked, and how it reads in `--help`.
+//! The command line: its commands, arguments and help texts.
 
 pub mod backup;
 pub mod customers;
@@ -20,7 +20,7 @@ use self::operator::OperatorCommand;
 use self::receiving::{ListenArgs, TriggerArgs};
 use crate::config::Driver;
 
-/// What `gateway --version` says; `-V` says the number alone.
+/// Output of `gateway --version`; `-V` prints only the number.
 static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
     let builds = [
         (cfg!(feature = "whatsapp"), "license: AGPL-3.0-only as a whole (driver whatsapp)"),
@@ -292,7 +292,7 @@ mod tests {
                     help.contains("Example") || inner.has_subcommands(),
                     "gateway{path} has no example in its --help"
                 );
-                // Prose is wrapped; of a command that is, half could be copied.
+                // Prose is wrapped; a wrapped command could not be copied as a whole.
                 let wide = help.lines().find(|line| line.starts_with("  ") && line.len() > 80);
                 assert_eq!(wide, None, "gateway{path} shows more than 80 columns");
                 judge(inner, &path);

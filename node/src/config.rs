@@ -1,7 +1,7 @@
 //! The configuration of one node: its types and their defaults.
 //!
-//! Read by [`load`] from a TOML file, the environment and `--set` flags; judged by [`validate`] without touching
-//! anything outside, and by [`files`] against the machine that it is to run on.
+//! [`load`] reads it from a TOML file, the environment and `--set` flags; [`validate`] checks it without looking at
+//! anything outside, and [`files`] against the machine that the node will run on.
 
 pub mod auth;
 pub mod files;
@@ -39,15 +39,15 @@ pub use values::{HostPort, HumanDuration, Secret, Timing, is_loopback};
 
 /// `[limits]`: the token buckets of addresses, customers and channels.
 pub use api::DefaultLimits as Limits;
-/// `[disk]`: what is to stay free on the file systems of log, state and media.
+/// `[disk]`: the free space to keep on the file systems of log, state and media.
 pub use raft::room::Marks as Disk;
-/// `[connections]`: on each of the three ports by itself.
+/// `[connections]`: connection limits of each of the three ports.
 pub use raft::transport::admission::Admission as Connections;
 
 /// The commented file that `gateway config example` prints.
 pub const EXAMPLE: &str = include_str!("../../deploy/gateway.toml");
 
-/// The keys that have no default.
+/// The required keys, those without a default.
 const LEAST: &str = r#"
     node = { id = 1, data_dir = "" }
     api = { listen = "127.0.0.1:8080", base_url = "" }
@@ -58,7 +58,7 @@ const LEAST: &str = r#"
     network = {}
 "#;
 
-/// Everything that a node is told from outside. It is written as TOML alone, which leaves out what is not set.
+/// All settings of a node. It is serialized only as TOML, which omits unset options.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -75,7 +75,7 @@ pub struct Config {
     pub webhooks: Webhooks,
     #[serde(default)]
     pub media: Media,
-    // Release 0.2.0 does not know them, and may be given this node's configuration when it joins.
+    // Release 0.2.0 does not know these sections, and may receive this node's configuration when it joins.
     #[serde(default, skip_serializing_if = "is_default")]
     pub disk: Disk,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -104,17 +104,17 @@ pub struct Config {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Node {
-    /// Its number in the cluster, from 1; never given to another node later.
+    /// The node's number in the cluster, from 1; never reused for another node.
     pub id: NodeId,
-    /// Holds the log and the state; bound to this node at the first start.
+    /// Folder of the log and the state; bound to this node at its first start.
     pub data_dir: PathBuf,
-    /// Replicas of one shard are spread over zones.
+    /// Failure domain: the replicas of a shard are spread over zones.
     #[serde(default = "defaults::zone")]
     pub zone: String,
-    /// Its share of the shards, relative to the other nodes.
+    /// The node's share of the shards, relative to the other nodes.
     #[serde(default = "defaults::weight")]
     pub weight: u32,
-    /// Sessions it holds at most (worker slots).
+    /// Maximum number of sessions (worker slots) on this node.
     #[serde(default = "defaults::max_channels")]
     pub max_channels: u32,
 }
@@ -124,41 +124,41 @@ pub struct Node {
 #[serde(deny_unknown_fields)]
 pub struct Api {
     pub listen: SocketAddr,
-    /// Where customers reach the cluster; links in answers start with it.
+    /// URL at which customers reach the cluster; links in responses start with it.
     pub base_url: String,
-    /// Only from these are `X-Forwarded-For` and PROXY headers believed.
+    /// `X-Forwarded-For` and PROXY headers are believed only from these addresses.
     #[serde(default)]
     pub trusted_proxies: Vec<IpNet>,
-    /// Trusted proxies begin each connection with a PROXY header, which names the client.
+    /// Trusted proxies begin each connection with a PROXY header that names the client.
     #[serde(default)]
     pub proxy_protocol: bool,
-    /// Whose scripts may read answers, as browsers write origins; [`ANY_ORIGIN`] alone for everybody's.
+    /// Origins whose scripts may read responses, as browsers write them; [`ANY_ORIGIN`] as the only entry allows all.
     #[serde(default)]
     pub cors_origins: Vec<String>,
-    /// Members find the console under `/console`.
+    /// Whether the console for members is served under `/console`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub console: bool,
-    /// Whose pages may hold members' console in a frame, as browsers write origins. Of another site they cannot sign in there:
-    /// browsers keep the session's cookie from them.
+    /// Origins whose pages may embed the members' console in a frame, as browsers write them. Members cannot sign in
+    /// inside a frame of another site: browsers withhold the session cookie there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub console_frame_ancestors: Vec<String>,
-    /// HTTPS instead of plain HTTP.
+    /// Serves HTTPS instead of plain HTTP.
     pub tls: Option<ApiTls>,
 }
 
-/// `[api.tls]` and `[ops.tls]`: looked at again and again, so that a renewed certificate needs no restart.
+/// `[api.tls]` and `[ops.tls]`: the files are checked regularly, so that a renewed certificate needs no restart.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApiTls {
-    /// The certificate, and those between it and its authority.
+    /// The certificate, and the intermediate certificates up to its authority.
     pub cert_file: PathBuf,
     pub key_file: PathBuf,
 }
 
-/// In seconds.
+/// One day, in seconds.
 const DAY: u64 = 86_400;
 
-/// In `api.cors_origins`.
+/// The value of `api.cors_origins` that allows every origin.
 pub const ANY_ORIGIN: &str = "*";
 
 /// `[ops]`: the operator's listener.
@@ -166,18 +166,18 @@ pub const ANY_ORIGIN: &str = "*";
 #[serde(deny_unknown_fields)]
 pub struct Ops {
     pub listen: SocketAddr,
-    /// The token that all nodes and operators share: it opens everything.
+    /// The token that all nodes and operators share: it grants full access.
     pub token: Option<Secret>,
     pub token_file: Option<PathBuf>,
-    /// More tokens, one a line as in `NAME ROLE SHA256`; looked at again and again, so that one that is taken out opens
-    /// nothing within seconds.
+    /// File with more tokens, one per line as `NAME ROLE SHA256`. It is checked regularly: a token that is removed is
+    /// rejected within seconds.
     pub tokens_file: Option<PathBuf>,
-    /// Operators find the console under `/console`.
+    /// Whether the console for operators is served under `/console`.
     #[serde(default = "defaults::on", skip_serializing_if = "is_on")]
     pub console: bool,
-    /// HTTPS instead of plain HTTP.
+    /// Serves HTTPS instead of plain HTTP.
     pub tls: Option<ApiTls>,
-    /// More tokens, each of one operator.
+    /// More tokens, each for one operator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tokens: Vec<OpsToken>,
 }
@@ -186,11 +186,11 @@ pub struct Ops {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct OpsToken {
-    /// As the audit log names who has it.
+    /// The operator's name in the audit log.
     pub name: String,
-    /// Of the token, in hex.
+    /// SHA-256 of the token, in hex.
     pub sha256: String,
-    /// `read` is to look, but not at what is inside of customers' messages, as a backup holds them.
+    /// `read` grants no access to the content of customers' messages, and so not to backups.
     pub role: Access,
 }
 
@@ -199,25 +199,25 @@ pub struct OpsToken {
 #[serde(deny_unknown_fields)]
 pub struct Peer {
     pub listen: SocketAddr,
-    /// Where the others reach this node; `cluster.nodes` is taken when it is left out.
+    /// Address at which the other nodes reach this one; by default that of `cluster.nodes`.
     pub advertise: Option<HostPort>,
     pub ca_file: PathBuf,
-    /// Names `node-<id>.gateway.internal`, for server and client use.
+    /// The certificate must name `node-<id>.gateway.internal`, for server and client use.
     pub cert_file: PathBuf,
     pub key_file: PathBuf,
-    /// The authority's own key, of the node that made the cluster: taken over by the cluster at its first start, and
-    /// not needed afterwards.
+    /// The authority's private key, on the node that created the cluster. The cluster takes it over at its first start;
+    /// the file is not needed afterwards.
     pub ca_key_file: Option<PathBuf>,
-    /// How long the node's next certificate lives. It is made in time, once the cluster has its authority's key; the file
-    /// is that of the first one.
-    // Release 0.2.0 does not know it, and may be given this node's configuration when it joins.
+    /// Lifetime of the certificates that the node issues to itself, once the cluster has the key of its authority. The
+    /// certificate in the file is only the first one.
+    // Release 0.2.0 does not know this key, and may receive this node's configuration when it joins.
     #[serde(default = "defaults::certificate_life", skip_serializing_if = "is_usual_life")]
     pub certificate_life: HumanDuration,
 }
 
 impl Peer {
-    /// Long enough that a cluster which stands still for a while comes back by itself, short enough that a certificate which
-    /// was copied is worthless within a season.
+    /// Long enough that a cluster that was down for a while comes back by itself, short enough that a stolen
+    /// certificate expires within months.
     pub const CERTIFICATE_LIFE: Duration = Duration::from_secs(90 * DAY);
 }
 
@@ -233,40 +233,42 @@ fn is_usual_life(life: &HumanDuration) -> bool {
     *life == defaults::certificate_life()
 }
 
-/// `[cluster]`: what all nodes have in common.
+/// `[cluster]`: settings that all nodes have in common.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cluster {
-    /// Nodes of another cluster are not spoken to.
+    /// Connections from nodes of another cluster are refused.
     pub cluster_id: Uuid,
-    /// Raft groups for channels; fixed when the cluster is made. See [`Cluster::shard_count`].
+    /// Number of Raft groups for channels; fixed when the cluster is created. See [`Cluster::shard_count`].
     pub shards: Option<u16>,
     #[serde(default)]
     pub timing: Timing,
-    /// MiB of shards' states that a node sends to others in a second, while shards move or a node was away for long.
+    /// Limit, in MiB per second, for the snapshots that a node sends while shards move or after a node was away for
+    /// long.
     #[serde(default = "defaults::moves_mib_per_second")]
     pub moves_mib_per_second: u32,
-    /// Leads move by themselves, a few at a time, when one node has for minutes much more to do than its share.
+    /// Whether leaderships move automatically, a few at a time, when one node has had much more work than its share for
+    /// minutes.
     #[serde(default = "defaults::on")]
     pub balance_leads: bool,
-    /// This node was let in by `gateway join`: it does not make the cluster, it finds it by `nodes`.
+    /// This node joined with `gateway join`: it does not form the cluster, but finds it through `nodes`.
     #[serde(default)]
     pub joined: bool,
-    /// The nodes that make the cluster.
+    /// The nodes that form the cluster.
     pub nodes: Vec<Member>,
 }
 
-/// How many cores this process may use.
+/// Number of cores available to this process.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from)
 }
 
 impl Cluster {
-    /// Half of what a slow disk and a network of one gigabit take.
+    /// Half of what a slow disk and a 1 Gbit/s network can take.
     pub const MOVES_MIB_PER_SECOND: u32 = 64;
 
-    /// How many shards the cluster is made with: what the configuration says, or what nodes such as this one pay for. A cluster
-    /// that begins with fewer than three nodes gets as many as three would have.
+    /// Number of shards with which the cluster is created: the configured one, or the usual one for nodes like this
+    /// one. A cluster that starts with fewer than three nodes gets the number for three.
     pub fn shard_count(&self) -> u16 {
         self.shards.unwrap_or_else(|| usual_shard_count(self.nodes.len().max(REPLICAS), cores()))
     }
@@ -278,49 +280,50 @@ impl Cluster {
 pub struct Member {
     pub id: NodeId,
     pub peer: HostPort,
-    /// The URL of its customers' listener.
+    /// URL of the customers' listener.
     pub api: Option<String>,
 }
 
-/// `[secrets]`: the key under which stored secrets are sealed, and the one before it while it is exchanged.
+/// `[secrets]`: the master key that encrypts stored secrets, and the previous one while it is being replaced.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Secrets {
     /// 32 bytes in hex (64 characters) or base64 (44).
     pub master_key: Option<Secret>,
     pub master_key_file: Option<PathBuf>,
-    /// The key that `gateway secrets rewrap` takes out of use.
+    /// The key that `gateway secrets rewrap` retires.
     pub previous_master_key: Option<Secret>,
     pub previous_master_key_file: Option<PathBuf>,
-    /// How long data keys are kept after a rotation, once nothing is sealed with them: longer than any backup takes.
+    /// How long former data keys are kept after a rotation, once nothing is sealed with them: longer than any backup
+    /// takes.
     pub keep_former_data_keys: Option<HumanDuration>,
 }
 
 sections! {
-    /// `[webhooks]`: what deliveries may reach, and when they are tried again.
+    /// `[webhooks]`: where webhooks may be sent, and when deliveries are retried.
     Webhooks {
         allow_http: bool = false,
         allow_loopback: bool = false,
-        /// Private ranges that receivers may lie in.
+        /// Private address ranges that receivers may be in.
         allow_cidrs: Vec<IpNet> = Vec::new(),
-        /// More authorities that receivers' certificates may come from.
+        /// File of additional authorities for receivers' certificates.
         ca_file: Option<PathBuf> = None,
-        /// Sends the Standard Webhooks headers beside the gateway's own.
+        /// Sends the Standard Webhooks headers in addition to the gateway's own.
         standard_headers: bool = false,
         /// The delay before each attempt, the first included.
         schedule: Vec<HumanDuration> = DEFAULT_DELAYS_SECONDS.map(HumanDuration::of_seconds).to_vec(),
-        /// An endpoint without a success for so long is switched off ...
+        /// An endpoint is disabled when no attempt has succeeded for this long ...
         disable_after: HumanDuration = HumanDuration::of_seconds(120 * 3600),
-        /// ... when at least so many attempts have failed ...
+        /// ... and at least this many attempts have failed ...
         disable_failures: u32 = 20,
-        /// ... over at least so long.
+        /// ... over at least this long.
         disable_span: HumanDuration = HumanDuration::of_seconds(DAY),
-        /// How often the cluster notes when an endpoint last succeeded and since when it fails. That it fails, or does no
-        /// more, is noted within seconds, a few times.
+        /// How often the cluster stores an endpoint's last success and the start of its failures. When an endpoint
+        /// begins or stops failing, that is stored within seconds, a few times per interval.
         note_every: HumanDuration = HumanDuration::of_seconds(300),
         /// How long deliveries that reached their endpoint are kept, with their events.
         keep_delivered: HumanDuration = HumanDuration::of_seconds(7 * DAY),
-        /// How long all others are kept after they were made.
+        /// How long all other deliveries are kept after their creation.
         keep_deliveries: HumanDuration = HumanDuration::of_seconds(30 * DAY),
     }
 
@@ -330,32 +333,33 @@ sections! {
         deletion_grace: HumanDuration = HumanDuration::of_seconds(30 * DAY),
     }
 
-    /// `[drain]`: how a node leaves.
+    /// `[drain]`: how a node shuts down.
     Drain {
-        /// Between "not ready" and the first refused request, so that balancers notice.
+        /// Time from "not ready" to the first refused request, so that load balancers notice.
         initial_wait: HumanDuration = HumanDuration::of_seconds(10),
     }
 
     /// `[events]`: event streams.
     Events {
-        /// After so much silence a comment is sent.
+        /// Interval without events after which a comment is sent.
         heartbeat: HumanDuration = HumanDuration::of_seconds(15),
-        /// After so long a stream is closed, and its client connects again.
+        /// Age at which a stream is closed; its client reconnects.
         max_age: HumanDuration = HumanDuration::of_seconds(60 * 60),
     }
 
-    /// `[raft]`: how much log this node keeps of each group, so that a node that was away catches up from it and not from a
-    /// snapshot.
+    /// `[raft]`: how much log this node keeps of each group, so that a node that was away catches up from the log
+    /// instead of a snapshot.
     #[derive(Copy)]
     Raft {
-        /// Entries that stay behind the newest snapshot.
+        /// Entries kept behind the newest snapshot.
         keep_entries: u64 = LogLimits::default().keep_entries,
-        /// Applied entries between two snapshots, which let the log be cut.
+        /// Number of applied entries between two snapshots, after which the log can be truncated.
         snapshot_every: u64 = LogLimits::default().snapshot_every,
-        /// Bytes of a group's log after which it is cut, whatever the number of entries.
+        /// Size of a group's log at which it is truncated, whatever the number of entries.
         most_log_bytes: u64 = LogLimits::default().max_bytes,
-        /// Bytes of log, and of rows, that gather before they are written to a table. A start after a crash
-        /// replays at most eight times as many, and applies the entries of twice as many bytes of rows again.
+        /// Bytes of log, and of rows, that are buffered before they are written to a table. A start after a crash
+        /// replays at most eight times as many bytes of log, and applies the entries of twice as many bytes of rows
+        /// again.
         buffer_bytes: usize = USUAL_BUFFER,
     }
 }
@@ -373,26 +377,26 @@ impl Raft {
 sections! {
     /// `[history]`: stored messages.
     History {
-        /// How many days messages are kept; 0 stores nothing.
+        /// Days for which messages are kept; 0 stores nothing.
         retention_days: u16 = 30,
-        /// Instead of days, to the second.
+        /// Replaces `retention_days`, to the second.
         retention: Option<HumanDuration> = None,
-        /// Whether messages are kept with their bodies, and not as metadata only.
+        /// Whether message bodies are stored, or metadata only.
         store_bodies: bool = true,
-        /// How long at least a message's id and addresses are kept, so that repeats are dropped and receipts find it.
+        /// How long a message's id and addresses are kept at least, to drop duplicates and to match receipts.
         keep_ids: HumanDuration = HumanDuration::of_seconds(30 * DAY),
-        // Release 0.2.0 does not know the four that follow, and may be given this node's configuration when it joins.
-        /// How long the row of a deleted channel stays in its shard, and how many of a shard's do.
+        // Release 0.2.0 does not know the next four keys, and may receive this node's configuration when it joins.
+        /// How long the row of a deleted channel stays in its shard, and how many such rows a shard keeps.
         #[serde(skip_serializing_if = "History::is_usual_deleted_life")]
         keep_deleted_channels: HumanDuration = HumanDuration::of_seconds(DAY),
         #[serde(skip_serializing_if = "History::is_usual_deleted_count")]
         most_deleted_channels: usize = 10_000,
-        /// How long a channel keeps the phone address behind a LID from when it first saw it, and how many it keeps.
+        /// How long after first seeing a LID a channel remembers its phone address, and how many it remembers.
         #[serde(skip_serializing_if = "History::is_usual_lid_life")]
         keep_lids: HumanDuration = HumanDuration::of_seconds(365 * DAY),
         #[serde(skip_serializing_if = "History::is_usual_lid_count")]
         most_lids: usize = 50_000,
-        /// Between two looks at what is to be deleted, here and of webhook deliveries.
+        /// Interval between two runs of the task that removes expired rows, including webhook deliveries.
         trim_every: HumanDuration = HumanDuration::of_seconds(600),
     }
 }
@@ -423,17 +427,17 @@ sections! {
     /// `[log]`: what goes to stderr.
     Log {
         format: LogFormat = LogFormat::Text,
-        /// `tracing` directives, as in `info,shard=debug`. openraft tells of every heartbeat at `info`, and at `warn` of
-        /// every one that fails: thousands of lines a minute while a peer is away, which `raft::transport` tells in one. The
-        /// library of the driver `whatsapp` names accounts at `info`, and writes whole stanzas at `debug`.
+        /// `tracing` directives, as in `info,shard=debug`. openraft logs every heartbeat at `info`, and every failed
+        /// one at `warn`: thousands of lines a minute while a peer is away, which `raft::transport` logs as one. The
+        /// library of the driver `whatsapp` names accounts at `info`, and whole stanzas at `debug`.
         filter: String = "info,openraft=error,salvo_core=warn,whatsapp_rust=warn,wacore=warn".to_owned(),
     }
 
     /// `[traces]`: OpenTelemetry, off unless a collector is named.
     Traces {
-        /// A collector's base URL for OTLP over HTTP.
+        /// Base URL of a collector for OTLP over HTTP.
         endpoint: Option<String> = None,
-        /// The part of all traces that is recorded, from 0 to 1; the same on every node, or traces have holes.
+        /// Fraction of traces that is recorded, from 0 to 1; use the same on every node, or traces have gaps.
         sample: f64 = 1.0,
     }
 }
@@ -446,22 +450,22 @@ pub enum LogFormat {
 }
 
 impl Config {
-    /// What is usual of everything. A configuration is made of it by saying what stands empty in [`LEAST`].
+    /// All defaults. Callers build a configuration from it by setting the empty values of [`LEAST`].
     pub fn usual() -> Self {
         load::parse(LEAST, "the least configuration").expect("it has every key that must be there")
     }
 
-    /// Whether this node alone is to form the cluster. What grew later is not in its configuration.
+    /// Whether this node forms the cluster alone. Nodes that joined later are not in its configuration.
     pub fn is_alone(&self) -> bool {
         !self.cluster.joined && self.cluster.nodes.iter().all(|member| member.id == self.node.id)
     }
 
-    /// This node's entry of `cluster.nodes`; [`validate`] makes sure that it is there.
+    /// This node's entry in `cluster.nodes`, which [`validate`] requires.
     pub fn own_member(&self) -> Option<&Member> {
         self.cluster.nodes.iter().find(|member| member.id == self.node.id)
     }
 
-    /// This node as the directory is to know it, with the data folder of this storage id.
+    /// This node's record for the directory, with the storage id of its data folder.
     pub fn own_record(&self, storage_id: Uuid) -> NodeRecord {
         let advertised = self.peer.advertise.as_ref().or(self.own_member().map(|member| &member.peer));
         NodeRecord {

@@ -1,4 +1,4 @@
-//! The first step of a node's life: everything that the operator gave is read and judged.
+//! The first step of a node's life: everything that the operator provided is read and checked.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -17,7 +17,7 @@ use crate::peer_certificate;
 use crate::refusal::Refusal;
 use crate::telemetry;
 
-/// Everything is read and judged; nothing of it can be at fault from here on.
+/// The checked inputs of a node; none of them can be at fault afterwards.
 pub struct Configured {
     pub config: Config,
     pub folder: DataFolder,
@@ -76,10 +76,10 @@ impl Configured {
     }
 }
 
-/// Arms what the environment asks for, and says how many failpoints that is.
+/// Arms the failpoints that the environment names, and returns their number.
 ///
-/// A build that has failpoints serves tests alone: nodes that others reach have to be told that they are in one, by the
-/// variable, which may be empty.
+/// A build with failpoints is for tests only: a node that other machines can reach starts only when the variable is
+/// set, possibly empty, which confirms that it is in a test.
 fn arm_failpoints(config: &Config, wanted: Option<&str>) -> Result<usize, Refusal> {
     if let (true, None, Some(subject)) = (failpoint::COMPILED, wanted, reached_by_others(config)) {
         return Err(Refusal::new(
@@ -92,8 +92,8 @@ fn arm_failpoints(config: &Config, wanted: Option<&str>) -> Result<usize, Refusa
     wanted.map_or(Ok(0), failpoint::arm_all).map_err(|error| Refusal::new(failpoint::VARIABLE, error, change))
 }
 
-/// The key, with its value, that says that a configuration is not for this machine alone: a listener that others reach, or,
-/// where a balancer of this machine stands before all of them, the address that customers call.
+/// The key and value that make this node reachable from other machines: a listener that is not on loopback, or, when a
+/// load balancer on this machine is in front of all listeners, the address that customers call.
 fn reached_by_others(config: &Config) -> Option<String> {
     let listeners =
         [("api.listen", config.api.listen), ("ops.listen", config.ops.listen), ("peer.listen", config.peer.listen)];
@@ -110,7 +110,7 @@ fn is_of_this_machine(url: &str) -> bool {
     })
 }
 
-/// Every socket of a customer, a receiver and a peer is a file. The soft limit of most systems is 1,024.
+/// Each socket of a customer, a receiver or a peer is a file. The soft limit of most systems is 1,024.
 fn raise_file_limit() {
     let raised =
         getrlimit(Resource::RLIMIT_NOFILE).and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));

@@ -1,40 +1,39 @@
-//! Words for the person at the terminal. Whether anybody still reads them changes nothing: a closed pipe must not end
-//! a command that has processes to look after, as the standard macros would. What could not be written for another
-//! reason is remembered for the command's end.
+//! Output for the person at the terminal. A closed pipe must not end a command that still has processes to look after,
+//! as the standard macros would. Other write errors are remembered, and reported when the command ends.
 
 use std::fmt::Display;
 use std::io::{self, BufRead, ErrorKind, IsTerminal, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Why words were lost, the first time; never for want of a reader.
+/// The first write error, other than a closed pipe.
 static LOST: OnceLock<io::Error> = OnceLock::new();
 
-/// Whether the reader has gone away.
+/// Whether standard output is a closed pipe.
 static UNREAD: AtomicBool = AtomicBool::new(false);
 
-/// This program as it was called, for commands that somebody is to copy: it may lie on no path.
+/// The program's name as it was called, for commands that people copy: the binary may not be on the `PATH`.
 pub fn program() -> String {
     std::env::args_os().next().map_or_else(|| "gateway".to_owned(), |called| called.to_string_lossy().into_owned())
 }
 
-/// A line on standard output.
+/// Writes a line to standard output.
 pub fn say(line: impl Display) {
     note(writeln!(io::stdout(), "{line}"));
 }
 
-/// Whether standard output shows colours.
+/// Whether standard output shows colors.
 pub fn is_coloured() -> bool {
     shows_colours(&io::stdout())
 }
 
-/// Whether an output shows colours: a terminal whose owner does not mind them (`NO_COLOR`).
+/// Whether an output shows colors: it is a terminal, and `NO_COLOR` is not set.
 pub fn shows_colours(output: &impl IsTerminal) -> bool {
     let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     output.is_terminal() && !unwanted
 }
 
-/// JSON on standard output. Letters that a terminal would obey stand escaped, which is the same to a program.
+/// Writes JSON to standard output. Characters that a terminal would interpret are escaped, which JSON parsers undo.
 pub fn say_json(text: &str) {
     say(json_escaped(text));
 }
@@ -43,12 +42,12 @@ fn json_escaped(text: &str) -> String {
     escaped(text, |letter| format!("\\u{:04x}", u32::from(letter)))
 }
 
-/// Lines on standard error, of which nothing takes the terminal over: an error may quote what a server or a customer said.
+/// Writes lines to standard error, with control characters escaped: an error may quote text of a server or a customer.
 pub fn warn(lines: impl Display) {
     let _nobody_reads = writeln!(io::stderr(), "{}", unicode_escaped(&lines.to_string()));
 }
 
-/// A text that customers chose, on one line: nothing in it moves the cursor, or turns the line around.
+/// Text from customers on one line, without characters that move the cursor or change the direction of writing.
 pub fn printable(text: &str) -> String {
     unicode_escaped(text).replace('\n', "\\u{a}")
 }
@@ -57,7 +56,8 @@ fn unicode_escaped(lines: &str) -> String {
     escaped(lines, |letter| letter.escape_unicode().to_string())
 }
 
-/// Lines in which what moves the cursor otherwise, or turns a line around, is written in another way.
+/// Replaces control characters other than line feeds, and characters that change the direction of writing, by
+/// `written`.
 fn escaped(lines: &str, written: impl Fn(char) -> String) -> String {
     const TURNS: [char; 9] =
         ['\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}', '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}'];
@@ -72,13 +72,13 @@ fn escaped(lines: &str, written: impl Fn(char) -> String) -> String {
     shown
 }
 
-/// How many columns the terminal has to which standard output goes, where it is one.
+/// Width of the terminal in columns, if standard output is a terminal.
 pub fn terminal_columns() -> Option<usize> {
     terminal_size::terminal_size_of(io::stdout()).map(|(columns, _)| columns.0.into())
 }
 
-/// A line in place of the last one, which was `before` characters long; for a terminal. What the terminal has no room for
-/// is left out: a line that goes on in a second one cannot be written over.
+/// Overwrites the last line on the terminal, which was `before` characters long. The line is cut to the terminal's
+/// width: a wrapped line could not be overwritten.
 fn rewrite(line: &str, before: usize) {
     let room = terminal_columns().map_or(usize::MAX, |columns| columns.saturating_sub(1));
     let end = line.char_indices().nth(room).map_or(line.len(), |(end, _)| end);
@@ -86,8 +86,8 @@ fn rewrite(line: &str, before: usize) {
     note(write!(io::stdout(), "\r{line:<before$}").and_then(|()| io::stdout().flush()));
 }
 
-/// A line about what goes on: on a terminal it is written over, in a file there is one for each step. What is said once it is
-/// dropped stands on a line of its own.
+/// A status line: on a terminal it is overwritten, in a file each step is a line. Output after the drop starts on a new
+/// line.
 pub struct StatusLine {
     pub on_terminal: bool,
     last: String,
@@ -98,7 +98,7 @@ impl StatusLine {
         Self { on_terminal: io::stdout().is_terminal(), last: String::new() }
     }
 
-    /// Says what is new; `pace`, which changes by itself, to a terminal alone.
+    /// Shows a new step; `pace`, which changes continuously, is shown on a terminal only.
     pub fn tell(&mut self, step: String, pace: &str) {
         let line = if self.on_terminal { step + pace } else { step };
         if line == self.last {
@@ -121,32 +121,31 @@ impl Drop for StatusLine {
     }
 }
 
-/// Asks the person at the terminal; `None` when there is none.
+/// Asks the person at the terminal; `None` if standard input is not a terminal.
 ///
 /// # Errors
-/// When the terminal fails.
+/// The terminal fails.
 pub fn ask(question: &str) -> io::Result<Option<String>> {
     if !io::stdin().is_terminal() {
         return Ok(None);
     }
-    // Not on standard output, which may be a file.
+    // Standard output may be a file.
     write!(io::stderr(), "{question} ")?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(Some(answer.trim().to_owned()))
 }
 
-/// Whether everything that was said was written, as on a disk that has room; a reader who went away missed nothing that
-/// it wanted.
+/// Whether all output was written. A reader that closed the pipe is not an error.
 ///
 /// # Errors
-/// Why not.
+/// The first write error, such as that of a full disk.
 pub fn all_said() -> Result<(), &'static io::Error> {
     note(io::stdout().flush());
     LOST.get().map_or(Ok(()), Err)
 }
 
-/// Whether somebody may still read what is said: for a command that has nothing else to do.
+/// Whether the reader is still there; lets a command end that does nothing but print.
 pub fn is_read() -> bool {
     !UNREAD.load(Ordering::Relaxed)
 }
@@ -155,7 +154,7 @@ fn note(written: io::Result<()>) {
     match written {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::BrokenPipe => UNREAD.store(true, Ordering::Relaxed),
-        // The first one is kept.
+        // Keeps the first error.
         Err(error) => drop(LOST.set(error)),
     }
 }

@@ -1,7 +1,7 @@
-//! A node's data folder: whose it is, and that only one process has it open.
+//! A node's data folder: its identity, and a lock that admits one process.
 //!
-//! Its identity is written at the first start. A folder of another node or cluster is refused, since its log and votes
-//! would be taken for this node's; the storage id lets the cluster notice a folder that was wiped.
+//! The identity is written at the first start. A folder of another node or cluster is refused, since its log and votes
+//! would be taken for this node's. The storage id lets the cluster detect a folder that was wiped.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -18,18 +18,19 @@ use crate::refusal::{Refusal, ensure};
 const IDENTITY_FILE: &str = "identity.json";
 const LOCK_FILE: &str = "lock";
 
-/// Whose folder it is.
+/// The node and cluster that a folder belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FolderIdentity {
-    /// A release that does not understand it cannot open the folder.
+    /// A release that does not know this format cannot open the folder.
     pub format: Format,
     pub cluster_id: Uuid,
     pub node_id: NodeId,
-    /// Made with the folder; a node that comes back with another one has lost what it promised.
+    /// Created with the folder; a node that returns with another one has lost the votes and entries that it promised to
+    /// keep.
     pub storage_id: Uuid,
 }
 
-/// The folder, locked for as long as this lives.
+/// The folder, locked while this value lives.
 #[derive(Debug)]
 pub struct DataFolder {
     pub path: PathBuf,
@@ -37,7 +38,7 @@ pub struct DataFolder {
     _lock: File,
 }
 
-/// A folder that is no other node's, locked until it is that of the node which is being made.
+/// A locked folder that belongs to no other node, while the node that will own it is being created.
 #[derive(Debug)]
 pub struct ReservedFolder {
     path: PathBuf,
@@ -46,15 +47,15 @@ pub struct ReservedFolder {
 }
 
 impl ReservedFolder {
-    /// Makes the folder where it is missing, and keeps other processes out of it.
+    /// Creates the folder if it is missing, and locks it.
     fn locked(path: &Path) -> Result<Self, Refusal> {
         Ok(Self { path: path.to_owned(), storage_id: Uuid::new_v4(), lock: lock(path)? })
     }
 
-    /// Locks a folder that is empty, or that an earlier try has made that of a node with this storage id.
+    /// Locks a folder that is empty, or that an earlier attempt with the same storage id has claimed.
     ///
     /// # Errors
-    /// A [`Refusal`] when it cannot be written, another process has it open, or it is another's.
+    /// A [`Refusal`] when the folder cannot be written, another process has it open, or it belongs to another node.
     pub fn reserve(path: &Path, storage_id: Uuid) -> Result<Self, Refusal> {
         let locked = Self::locked(path)?;
         if let Some(identity) = identity_of(path)?.filter(|identity| identity.storage_id != storage_id) {
@@ -65,10 +66,10 @@ impl ReservedFolder {
         Ok(Self { storage_id, ..locked })
     }
 
-    /// Locks the folder of a cluster's first node: one that is empty, or in which no node has begun to live.
+    /// Locks the folder of a cluster's first node: it is empty, or its node never ran.
     ///
     /// # Errors
-    /// A [`Refusal`] when it cannot be written, another process has it open, or a node lives there.
+    /// A [`Refusal`] when the folder cannot be written, another process has it open, or it holds the stores of a node.
     pub fn unused(path: &Path) -> Result<Self, Refusal> {
         let locked = Self::locked(path)?;
         if let Some(identity) = identity_of(path)? {
@@ -79,7 +80,7 @@ impl ReservedFolder {
         Ok(locked)
     }
 
-    /// Makes it the folder of this node, with this format where it is nobody's yet.
+    /// Assigns the folder to this node, with this format if it has no identity yet.
     ///
     /// # Errors
     /// As [`DataFolder::open`].
@@ -103,19 +104,19 @@ impl ReservedFolder {
 }
 
 impl DataFolder {
-    /// Makes a folder that of a node whose stores were put there, by a restore: the last of it that is written.
+    /// Assigns a folder to a node after a restore has put its stores there: the identity is written last.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The file cannot be written.
     pub fn found(path: &Path, cluster_id: Uuid, node_id: NodeId, storage_id: Uuid, format: Format) -> io::Result<()> {
         write_identity(path, &FolderIdentity { format, cluster_id, node_id, storage_id })
     }
 
-    /// Notes that only releases that understand this format may open the folder from now on; never an earlier one again.
-    /// Blocks on disk.
+    /// Records that only releases that understand this format may open the folder; the format never goes back. Blocks
+    /// on disk.
     ///
     /// # Errors
-    /// When it cannot be written, or is not there any more.
+    /// The file cannot be written, or is missing.
     pub fn seal(path: &Path, format: Format) -> io::Result<()> {
         let file = path.join(IDENTITY_FILE);
         let identity = read_identity(&file)?.ok_or_else(|| io::Error::other(format!("{} is gone", file.display())))?;
@@ -125,19 +126,20 @@ impl DataFolder {
         write_identity(path, &FolderIdentity { format, ..identity })
     }
 
-    /// Opens the folder of this node, or makes it one.
+    /// Opens this node's folder, or creates it.
     ///
     /// # Errors
-    /// A [`Refusal`] when it cannot be written, another process has it open, or it is another's.
+    /// A [`Refusal`] when the folder cannot be written, another process has it open, or it belongs to another node.
     pub fn open(path: &Path, cluster_id: Uuid, node_id: NodeId) -> Result<Self, Refusal> {
         ReservedFolder::locked(path)?.claim(cluster_id, node_id, Format::FIRST)
     }
 
-    /// Opens the folder that this node was given when it was made, of a node that would make a cluster of its own in an empty
-    /// one: the others of its cluster, if it had any, would not hear of it, and customers would find nothing.
+    /// Opens the folder that was given to this node when it was created. For a node that is alone in `cluster.nodes`:
+    /// with an empty folder it would form a second cluster, unknown to the other nodes of its real one and without the
+    /// customers' data.
     ///
     /// # Errors
-    /// As [`DataFolder::open`], and when it is nobody's.
+    /// As [`DataFolder::open`], or the folder has no identity.
     pub fn open_given(path: &Path, cluster_id: Uuid, node_id: NodeId) -> Result<Self, Refusal> {
         let locked = ReservedFolder::locked(path)?;
         let problem = "is empty, and this node, alone in cluster.nodes, would make a second cluster in it";
@@ -171,7 +173,7 @@ fn lock(path: &Path) -> Result<File, Refusal> {
     Ok(lock)
 }
 
-/// Whose folder it is, if anybody's, in a format that this release understands.
+/// The identity of the folder, if it has one, in a format that this release understands.
 fn identity_of(path: &Path) -> Result<Option<FolderIdentity>, Refusal> {
     let identity = read_identity(&path.join(IDENTITY_FILE)).map_err(|error| unusable(path, &error))?;
     match &identity {
@@ -210,7 +212,7 @@ fn read_identity(path: &Path) -> io::Result<Option<FolderIdentity>> {
     }
 }
 
-/// Durable before anything else is written: a store without an identity is refused.
+/// The identity is durable before anything else is written: a store without an identity is refused.
 fn write_identity(folder: &Path, identity: &FolderIdentity) -> io::Result<()> {
     let temporary = folder.join(format!("{IDENTITY_FILE}.tmp"));
     let mut file = File::create(&temporary)?;
@@ -249,7 +251,7 @@ mod tests {
         assert!(line.contains("in use by another process"), "{line}");
         let identity = reserved.claim(cluster, 5, Format::FIRST).unwrap().identity;
         assert_eq!((identity.node_id, identity.storage_id), (5, storage));
-        // The node that reserved the folder may reserve it again; another may not.
+        // The node that reserved the folder may reserve it again; another node may not.
         ReservedFolder::reserve(&path, storage).unwrap().claim(cluster, 5, Format::FIRST).unwrap();
         let line = ReservedFolder::reserve(&path, Uuid::new_v4()).unwrap_err().to_string();
         assert!(line.contains("belongs to node 5") && line.contains("empty folder"), "{line}");
@@ -261,7 +263,7 @@ mod tests {
         let (path, cluster) = (root.path().join("given"), Uuid::new_v4());
         let line = DataFolder::open_given(&path, cluster, 1).unwrap_err().to_string();
         assert!(line.contains("is empty") && line.contains("join") && line.contains("gateway init"), "{line}");
-        // One that was given away and never lived in may be given again.
+        // A folder that was assigned but never used may be assigned again.
         ReservedFolder::unused(&path).unwrap().claim(Uuid::new_v4(), 1, Format::FIRST).unwrap();
         let given = ReservedFolder::unused(&path).unwrap().claim(cluster, 1, Format::FIRST).unwrap().identity;
         assert_eq!(DataFolder::open_given(&path, cluster, 1).unwrap().identity, given);

@@ -1,9 +1,9 @@
-//! `gateway dev`: a whole cluster on this machine, each node a process of its own, with a simulated network,
-//! or with one that speaks the real one's protocol on this machine.
+//! `gateway dev`: a whole cluster on this machine, with one process per node, and either the simulated network or a
+//! test network that speaks the real one's protocol.
 //!
-//! - [`folder`]: what lies where and what survives; [`settings`]: the nodes' configuration files.
-//! - [`process`]: starting, finding and ending processes; [`ports`]: which port is whose.
-//! - `member`: who signs in to the console. [`description`]: the content of `dev.json`. `demo`: the main job, shown on it.
+//! - [`folder`]: files of the cluster, and which of them survive; [`settings`]: the nodes' configuration files.
+//! - [`process`]: starting, finding and ending processes; [`ports`]: the ports of all processes.
+//! - `member`: the user of the console. [`description`]: the content of `dev.json`. `demo`: shows the main use case.
 
 mod demo;
 pub mod description;
@@ -34,28 +34,28 @@ use description::Description;
 use folder::{DemoCustomer, Folder, Plan, read_json, write_json};
 use process::{Children, Role, Started};
 
-/// A cluster on a busy machine is ready well within this.
+/// A cluster on a busy machine is ready well within this time.
 const START_DEADLINE: Duration = Duration::from_secs(90);
 
-/// How long a node is asked whether another one was removed, before that one is started.
+/// Timeout for asking a node whether another one was removed, before that one is started.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// How often readiness is asked for.
+/// How often readiness is polled.
 const POLL: Duration = Duration::from_millis(50);
 
-/// From SIGTERM to the end of a process: transfer of its leaderships, closing its sessions, flushing its state.
+/// Time that a process has after SIGTERM to transfer its leaderships, close its sessions and flush its state.
 const STOP_DEADLINE: Duration = Duration::from_secs(60);
 
-/// `down` and Ctrl-C do not wait as long for an orderly end: everything stops anyway.
+/// Shorter deadline for `down` and Ctrl-C, since everything stops anyway.
 const DOWN_DEADLINE: Duration = Duration::from_secs(10);
 
-/// What a node says at its end that was removed from its cluster.
+/// Words in the last log lines of a node that was removed from its cluster.
 const REMOVED: [&str; 2] = ["was removed from this cluster", "is no member of this cluster"];
 
-/// Runs the subcommand, or brings a cluster up.
+/// Runs the subcommand, or starts a cluster.
 ///
 /// # Errors
-/// A [`Refusal`] for what the caller gave; anything else for what went wrong on the way.
+/// A [`Refusal`] when the arguments are wrong; any other error when something fails.
 pub async fn run(args: DevArgs) -> anyhow::Result<()> {
     match args.command {
         None => up(&args.data, &args.up).await,
@@ -78,7 +78,7 @@ async fn up(data: &Path, args: &UpArgs) -> anyhow::Result<()> {
     folder.establish(plan)?;
 
     let mut children = Children::default();
-    // A terminal that is closed stops it, too.
+    // SIGHUP, when the terminal is closed, stops the cluster, too.
     let mut stop = StopSignals::listen_also(Some(SignalKind::hangup()))?;
     let outcome = tokio::select! {
         outcome = bring_up_and_hold(&folder, plan, args, &mut children) => outcome,
@@ -94,7 +94,7 @@ async fn up(data: &Path, args: &UpArgs) -> anyhow::Result<()> {
     outcome
 }
 
-/// Starts everything; then returns when detached, or else never.
+/// Starts everything. Returns when the cluster is detached; otherwise only on an error.
 async fn bring_up_and_hold(folder: &Folder, plan: Plan, args: &UpArgs, children: &mut Children) -> anyhow::Result<()> {
     let started = Instant::now();
     let description = bring_up(folder, plan, args, children).await?;
@@ -121,7 +121,7 @@ async fn bring_up_and_hold(folder: &Folder, plan: Plan, args: &UpArgs, children:
     }
 }
 
-/// Says when a process ends by itself, or by `gateway dev stop`; the others go on.
+/// Reports processes that end by themselves or by `gateway dev stop`; the others keep running.
 async fn hold(folder: &Folder, plan: Plan, children: &mut Children) -> anyhow::Result<()> {
     loop {
         tokio::time::sleep(POLL).await;
@@ -139,7 +139,7 @@ async fn hold(folder: &Folder, plan: Plan, children: &mut Children) -> anyhow::R
     }
 }
 
-/// Whether a process has ended because the cluster has removed its node.
+/// Whether a process ended because its node was removed from the cluster.
 fn was_removed(folder: &Folder, ended: &Started, status: ExitStatus) -> bool {
     status.code() == Some(i32::from(Refusal::EXIT_CODE)) && {
         let said = ended.log_tail(folder);
@@ -148,7 +148,7 @@ fn was_removed(folder: &Folder, ended: &Started, status: ExitStatus) -> bool {
 }
 
 async fn bring_up(folder: &Folder, plan: Plan, args: &UpArgs, children: &mut Children) -> anyhow::Result<Description> {
-    // Tests take the file's presence for readiness.
+    // Tests take this file as a sign of readiness, so the one of an earlier run is removed.
     let _ = std::fs::remove_file(folder.description_file());
     settings::write_all(folder, plan, args)?;
     let simulator = Caller::new(format!("http://{}", plan.ports().network_control()), None)?;
@@ -180,11 +180,11 @@ async fn bring_up(folder: &Folder, plan: Plan, args: &UpArgs, children: &mut Chi
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaited {
     Answers,
-    /// The cluster has removed its node: it will never answer.
+    /// The node was removed from the cluster, and will never answer.
     Removed,
 }
 
-/// Waits for one process, and watches all the while that none of them ends but removed nodes.
+/// Waits until one process answers; fails when any process ends, unless its node was removed.
 async fn wait_for(
     folder: &Folder,
     children: &mut Children,
@@ -217,7 +217,7 @@ async fn wait_for(
     Ok(Awaited::Answers)
 }
 
-/// The demo customer: the one of an earlier run while it exists, else a new one with an unrestricted key.
+/// The demo customer: that of an earlier run if it still exists, else a new one with an unrestricted key.
 async fn demo_customer(folder: &Folder, operator: &Caller) -> anyhow::Result<DemoCustomer> {
     let file = folder.customer_file();
     if let Some(customer) = read_json::<DemoCustomer>(&file).with_context(|| file.display().to_string())? {
@@ -253,8 +253,7 @@ fn print_summary(folder: &Folder, plan: Plan, description: &Description, took: D
     say(format!("  logs       {}", folder.root().join("node-*.log").display()));
 }
 
-/// Where the console is, last, so that it stands where people look. After a demo it is the page on which a person pairs a
-/// number, too.
+/// Prints the console's address last, where people look. After a demo, it is the page on which a person pairs a number.
 async fn print_console(folder: &Folder, description: &Description, after_demo: bool) {
     let Some(first) = description.nodes.first() else { return };
     let link = async {
@@ -269,7 +268,7 @@ async fn print_console(folder: &Folder, description: &Description, after_demo: b
             let (email, file) = (member::EMAIL, folder.member_file());
             say(format!("Later sign in at {}/console as {email}, with the password in {}", first.api, file.display()));
         }
-        // The cluster is there all the same.
+        // The cluster works without the link.
         Err(error) => warn(format!("no link to the console: {error:#}")),
     }
     let token = folder.operator_token_file();
@@ -297,7 +296,7 @@ async fn start(data: &Path, node: NodeId, wait: bool) -> anyhow::Result<()> {
     if is_removed(&folder, plan, node).await {
         return Err(removed(role).into());
     }
-    // One that was killed a moment ago may still hold its ports.
+    // A node that was killed just now may still hold its ports.
     process::wait_gone(role, &folder, plan, STOP_DEADLINE).await;
     ports::ensure_free(plan.ports().of_node(node))?;
     let mut children = Children::default();
@@ -316,7 +315,7 @@ async fn start(data: &Path, node: NodeId, wait: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the other nodes say that the cluster has removed one; `false` while none of them answers.
+/// Whether the other nodes say that a node was removed from the cluster; `false` if none of them answers.
 async fn is_removed(folder: &Folder, plan: Plan, node: NodeId) -> bool {
     let Ok(token) = folder.operator_token() else { return false };
     for other in plan.node_ids().filter(|other| *other != node) {
@@ -329,7 +328,7 @@ async fn is_removed(folder: &Folder, plan: Plan, node: NodeId) -> bool {
         let (Some(layout), Some(nodes)) = (ask("/v1/admin/layout").await, ask("/v1/admin/nodes").await) else {
             continue;
         };
-        // All of this folder's nodes have registered before their cluster was formed.
+        // All nodes of this folder register before their cluster is formed.
         let is_formed = layout["shards"].as_array().is_some_and(|shards| !shards.is_empty());
         let is_listed = nodes["data"].as_array().is_some_and(|rows| rows.iter().any(|row| row["id"] == node));
         return is_formed && !is_listed;
@@ -371,14 +370,15 @@ fn known(plan: Plan, node: NodeId) -> Result<Role, Refusal> {
     Ok(Role::Node(node))
 }
 
-/// The nodes first, together, so that none of them sees it go; then the network.
+/// Stops all nodes together, so that none sees another one fail; then the network.
 async fn stop_everything(folder: &Folder, plan: Plan) {
     let nodes: Vec<Role> = plan.node_ids().map(Role::Node).collect();
     stop_together(folder, plan, &nodes).await;
     stop_together(folder, plan, &[Role::of_network(plan)]).await;
 }
 
-/// SIGTERM, and after [`DOWN_DEADLINE`] SIGKILL. A process that the system does not let us signal is named and left.
+/// Sends SIGTERM, and SIGKILL after [`DOWN_DEADLINE`]. Reports processes that must not be signaled, and leaves them
+/// running.
 async fn stop_together(folder: &Folder, plan: Plan, roles: &[Role]) {
     let send = |role: Role, what: Signal| {
         if let Err(error) = process::signal(role, folder, plan, what) {
@@ -387,7 +387,7 @@ async fn stop_together(folder: &Folder, plan: Plan, roles: &[Role]) {
     };
     for role in roles {
         send(*role, Signal::SIGTERM);
-        // A process that was paused hears SIGTERM only when it goes on.
+        // A stopped process handles SIGTERM only after SIGCONT.
         send(*role, Signal::SIGCONT);
     }
     let deadline = Instant::now() + DOWN_DEADLINE;

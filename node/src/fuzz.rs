@@ -1,8 +1,8 @@
-//! What fuzzing calls of this crate: the reader and the judge of configurations. A panic is a finding.
+//! Entry points for fuzzing: parsing and validating configurations. A panic is a finding.
 
 use crate::config::{EXAMPLE, load, validate};
 
-/// The text of a configuration file.
+/// Parses and validates the text of a configuration file.
 pub fn configuration(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match load::parse(text, "fuzz") {
@@ -13,7 +13,7 @@ pub fn configuration(bytes: &[u8]) {
     }
 }
 
-/// Configurations as operators write them.
+/// Seed corpus: the example configuration.
 pub fn examples() -> Vec<Vec<u8>> {
     vec![EXAMPLE.as_bytes().to_vec()]
 }

@@ -1,8 +1,8 @@
-//! How a node gets into a cluster: `gateway init` makes the first one, `gateway join` lets in every other.
+//! How a node joins a cluster: `gateway init` creates the first one, `gateway join` adds the others.
 //!
-//! - [`init`]: certificates, keys and a configuration for a cluster of one.
-//! - [`ask`]: `gateway join`, on the new node. [`service`]: what answers it, on any node of the cluster.
-//! - [`audit`]: what the audit log says of it. [`words`]: what the two say to each other. [`place`]: where a node's files lie.
+//! - [`init`]: certificates, keys and a configuration for a cluster of one node.
+//! - [`ask`]: `gateway join`, on the new node. [`service`]: its counterpart, on any node of the cluster.
+//! - [`audit`]: entries of the audit log. [`words`]: messages between the two. [`place`]: where a node's files are.
 
 pub mod ask;
 pub mod audit;

@@ -1,4 +1,4 @@
-//! Folders and files with keys: made at random, written whole or not at all, for their owner alone.
+//! Folders and files for keys: random keys, atomic writes, readable by their owner alone.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -8,30 +8,30 @@ use std::path::Path;
 use anyhow::Context;
 use rand::Rng;
 
-/// Random bytes in hex, as a line.
+/// Random bytes in hex, with a newline.
 pub fn random_hex(bytes: usize) -> String {
     let mut random = vec![0; bytes];
     rand::rng().fill_bytes(&mut random);
     format!("{}\n", hex::encode(random))
 }
 
-/// A secret that webhooks are signed with.
+/// A random secret for signing webhooks.
 pub fn signing_secret() -> String {
     format!("whsec_{}", random_hex(24).trim_end())
 }
 
-/// Makes a folder that its owner alone may enter; one that is there stays as it is.
+/// Creates a folder that only its owner may enter; an existing folder is left as it is.
 ///
 /// # Errors
-/// When it cannot be made.
+/// The folder cannot be created.
 pub fn make_private_folder(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Whether nothing lies in a folder. What a file system keeps in the root of a new disk is nothing.
+/// Whether a folder is empty. `lost+found`, which file systems create in the root of a new disk, does not count.
 ///
 /// # Errors
-/// When it cannot be read.
+/// The folder cannot be read.
 pub fn is_empty_folder(path: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(path)? {
         if entry?.file_name() != "lost+found" {
@@ -41,18 +41,18 @@ pub fn is_empty_folder(path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Writes a file that its owner alone may read.
+/// Writes a file that only its owner may read.
 ///
 /// # Errors
-/// When it cannot be written; the error names it.
+/// The file cannot be written; the error names it.
 pub fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
     write_atomically(path, text.as_bytes(), 0o600).with_context(|| path.display().to_string())
 }
 
-/// Writes a file, all or nothing.
+/// Writes a file atomically.
 ///
 /// # Errors
-/// When it cannot be written.
+/// The file cannot be written.
 pub fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
@@ -64,15 +64,15 @@ pub fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> 
         fs::rename(&temporary, path)
     };
     write().inspect_err(|_| {
-        // Half a file is nobody's. The error that is told is the first one.
+        // A partial file is useless. The first error is the one that is reported.
         let _ = fs::remove_file(&temporary);
     })
 }
 
-/// As [`write_private`], and the file is there after a power cut. Blocks on disk.
+/// Like [`write_private`], and the file survives a power cut. Blocks on disk.
 ///
 /// # Errors
-/// When it cannot be written; the error names it.
+/// The file cannot be written; the error names it.
 pub fn write_private_durably(path: &Path, text: &str) -> anyhow::Result<()> {
     write_private(path, text)?;
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -80,10 +80,10 @@ pub fn write_private_durably(path: &Path, text: &str) -> anyhow::Result<()> {
     sync().with_context(|| path.display().to_string())
 }
 
-/// Makes files that were written here survive a power cut.
+/// Syncs the files of a folder and the folder itself, so that they survive a power cut.
 ///
 /// # Errors
-/// When the disk fails.
+/// The disk fails.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

@@ -1,6 +1,5 @@
-//! `gateway`: one binary that is a node, the network simulator, or a whole development cluster.
-//!
-//! A library for its two users alone: the binary, and [`fuzz`].
+//! `gateway`: one binary that runs a node, the network simulator, or a whole development cluster. The library exists
+//! only for the binary and for [`fuzz`].
 
 mod assembly;
 mod backup;
@@ -41,7 +40,7 @@ use config::Config;
 use operator::Verdict;
 use refusal::Refusal;
 
-/// What the binary does.
+/// Runs the command line and returns the exit code of the process.
 pub fn main() -> ExitCode {
     match execute(Cli::parse()) {
         Ok(verdict) => match console::all_said() {
@@ -95,10 +94,11 @@ fn execute(cli: Cli) -> anyhow::Result<Verdict> {
     Ok(Verdict::Well)
 }
 
-/// How many threads of a node serve requests, of so many cores. Where Raft's own are as many, one: a second is woken again and again to
-/// take a part of what the first has found, and calls of ready tasks share frames and entries with those of their thread alone.
+/// Number of threads that serve a node's requests, on a machine with `cores` cores. When Raft's own threads occupy all
+/// cores, one thread is enough: a second would be woken repeatedly to steal work from the first, and ready tasks can
+/// share frames and log entries only with tasks of their own thread.
 fn request_threads(cores: usize) -> usize {
-    // What a build for tests pauses at a failpoint is let go on by a request.
+    // In a build for tests, a task paused at a failpoint is released by a request, which needs a thread of its own.
     let least = if failpoint::COMPILED { 2 } else { 1 };
     if cores > assembly::RAFT_THREADS { cores } else { least }
 }
@@ -108,17 +108,17 @@ fn in_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resul
 }
 
 fn on_threads<T>(threads: usize, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    // The one crypto provider of the process: reqwest is built without one of its own.
+    // The process has a single crypto provider: reqwest is built without one.
     let _already_there = rustls::crypto::ring::default_provider().install_default();
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(threads).enable_all().thread_stack_size(STACK_BYTES).build()?;
     let outcome = runtime.block_on(work);
-    // What still runs in the background was told to end, or is no longer wanted.
+    // Background tasks still running were either told to stop or are no longer needed.
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     outcome
 }
 
-/// Reads and judges the configuration.
+/// Loads and validates the configuration.
 fn configured(source: &ConfigSource) -> Result<Config, Refusal> {
     let config = match source.config.as_deref() {
         None => config::load::without_file(std::env::vars(), &source.set)?,

@@ -1,5 +1,5 @@
-//! The operators' tokens that stand in a file: taken up again whenever it has changed, so that one that is taken out opens
-//! nothing within seconds, and without a restart.
+//! The operators' tokens in a file, which is reloaded when it changes: without a restart, a token that is removed is
+//! rejected within seconds.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Secret, files};
 
-/// How often the file is looked at.
+/// How often the file is checked.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// Takes up what the file says, until the stop. While it is missing, or one of its lines is wrong, the tokens stay what they
-/// were: half of a file that is being written must lock nobody out.
+/// Reloads the file whenever it has changed, until `stop` is cancelled. While the file is missing or one of its lines
+/// is invalid, the tokens stay as they were: a partly written file must not lock anyone out.
 pub async fn keep(config: Config, shared: Secret, tokens: OperatorTokens, stop: CancellationToken) {
     let Some(path) = config.ops.tokens_file.clone() else { return };
-    // The file may have changed since the tokens were read with which the node began to start.
+    // The file may have changed since the tokens were read at the start of the node.
     let mut seen: Option<Vec<u8>> = None;
     let mut ticks = tokio::time::interval(LOOK_EVERY);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {

@@ -1,16 +1,17 @@
-//! The certificate by which other nodes know this one. It lives for months, and the node makes itself the next one in time:
-//! the authority's key is the cluster's, sealed, and every node can open it. So no certificate that was copied is good for
-//! years, and nobody has to remember a date.
+//! The certificate that identifies this node to its peers. It is valid for months, and the node replaces it in time:
+//! the directory holds the sealed key of the authority, which every node can open. So a stolen certificate is not valid
+//! for years, and nobody has to watch an expiry date.
 //!
-//! What it makes lies in its data folder, certificate and key in one file, so that no crash leaves one without the other.
-//! Beside it lies the authority as the directory has it, sealed under the master key, for the day on which a whole cluster
-//! comes back after its certificates have expired: nobody could ask anybody then.
+//! The node's own certificate and its key are stored in one file in the data folder, so that a crash cannot leave one
+//! without the other. A copy of the directory's sealed authority is stored beside it: when a whole cluster comes back
+//! after its certificates have expired, no node can ask another for the key.
 //!
-//! The authority itself can be rotated (`raft::directory::authority`): here nodes take up whom to trust, make themselves
-//! certificates of the new one, and the directory's leader takes the steps for which all nodes are ready.
+//! The authority itself can be rotated (`raft::directory::authority`): each node updates its trusted authorities and
+//! issues itself a certificate of the new one, and the directory's leader takes each step once all nodes are ready for
+//! it.
 //!
-//! A cluster whose authority was made elsewhere has no key of it. There the files of the configuration are looked at again
-//! and again, and those that whoever keeps the authority has put there are taken up.
+//! The directory of a cluster with an external authority has no key of it. There, the node reloads the configured
+//! files, as they are replaced by the authority's operator.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,24 +41,24 @@ use crate::key_files::write_private_durably;
 use crate::pki::{Authority, BACKDATED, Pair};
 use crate::refusal::Refusal;
 
-/// How often at most the dates and the files are looked at.
+/// Longest interval between two checks of expiry dates and files.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// How soon what the directory says of the authority is taken up, and between two steps of a rotation.
+/// How soon a change of the directory's authority is noticed, and the interval between two steps of a rotation.
 const STEP_EVERY: Duration = Duration::from_secs(1);
 
-/// How long a node may take to say whom it trusts, and the directory to take a step.
+/// Timeout for a node to report its trusted authorities, and for the directory to commit a step.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The identity that peers are shown.
+/// The identity that is shown to peers.
 pub type Shown = Arc<RwLock<PeerIdentity>>;
 
 pub fn peer_tls(identity: PeerIdentity) -> PeerTls {
     PeerTls { ca_pem: identity.ca_pem, cert_pem: identity.cert_pem, key_pem: identity.key_pem.0 }
 }
 
-/// A certificate for a node whose own has expired while nobody ran, by the authority that its folder keeps; `None` where
-/// that cannot be. Nothing is written.
+/// Issues a certificate for a node whose certificate expired while the cluster was down, with the authority stored in
+/// its data folder; `None` if that is not possible. Nothing is written.
 pub fn rescue(config: &Config, keyring: &Keyring, refusal: &Refusal) -> Option<PeerIdentity> {
     let kept = files::kept_authority(config)?;
     let authority = service::open(&kept, &Secrets::new(keyring.clone())).ok()?;
@@ -75,14 +76,14 @@ fn issue(authority: &Authority, ca_pem: &str, node: NodeId, life: Duration) -> a
     Ok(PeerIdentity { ca_pem: ca_pem.to_owned(), cert_pem: certificate, key_pem: Secret(key) })
 }
 
-/// Whether it is time for another certificate: at half of its life, so that there is as much again to mend what prevents
-/// it; and where this one lives longer than any should.
+/// Whether a new certificate should be issued: at half of the lifetime, which leaves as much time again to fix whatever
+/// prevents it, or when the current one lives longer than configured.
 fn is_due(identity: &PeerIdentity, life: Duration, now: Timestamp) -> bool {
     let left = files::lasts_until(identity).map_or(Duration::ZERO, |until| until.since(now));
     left < life / 2 || left > life + BACKDATED
 }
 
-/// Keeps this node's certificate young.
+/// Renews this node's certificate in time.
 pub struct Renewal {
     pub cluster: Arc<Cluster>,
     pub peers: Arc<Peers>,
@@ -91,7 +92,7 @@ pub struct Renewal {
 }
 
 impl Renewal {
-    /// Looks at the dates until the stop.
+    /// Checks the expiry dates until `stop` is cancelled.
     pub async fn keep(self, stop: CancellationToken) {
         metrics::describe_counter!(
             "gateway_peer_certificate_renewals_total",
@@ -121,7 +122,7 @@ impl Renewal {
                 Err(error) => Err(error),
             };
             if let Err(error) = stepped {
-                // Once, and again when it is another reason: it goes on for days where nobody mends it.
+                // Logged once per reason: without an operator, a failure can last for days.
                 let error = format!("{error:#}");
                 if told.as_ref() != Some(&error) {
                     tracing::error!(error, "this node's certificate, or the nodes' authority, could not be renewed");
@@ -157,18 +158,18 @@ impl Renewal {
         let Some(authority) = authority.filter(is_due) else { return Ok(()) };
         let authority = service::open(&authority, self.cluster.secrets()).map_err(anyhow::Error::msg)?;
         let made = issue(&authority, &shown.ca_pem, self.config.node.id, life)?;
-        // On disk first: the one before may be gone when the node starts again.
+        // Written to disk first: the previous certificate may have expired when the node starts again.
         let text = format!("{}{}", made.cert_pem, made.key_pem.0);
         write(self.config.node.data_dir.join(RENEWED_FILE), text).await?;
         self.show(made)
     }
 
-    /// Takes up whom to trust, and the files of the configuration when they prove this node by a certificate that was made
-    /// later.
+    /// Updates the trusted authorities, and takes the certificate of the configuration's files if it is newer and valid
+    /// for this node.
     async fn take_up_given(&self) -> anyhow::Result<()> {
         let config = self.config.clone();
         let given = supervise::on_thread(move || files::given_identity(&config)).await?;
-        // Files that do not fit together are being exchanged.
+        // Files that do not match are being replaced right now.
         let Ok((given, judged)) = given else { return Ok(()) };
         let shown = self.shown.read().clone();
         if shown.ca_pem != given.ca_pem {
@@ -181,7 +182,7 @@ impl Renewal {
         if judged.is_ok() && is_later { self.show(given) } else { Ok(()) }
     }
 
-    /// At the directory's leader: takes the next step of a rotation of the authority, when all nodes are ready for it.
+    /// On the directory's leader: takes the next step of an authority rotation, once all nodes are ready for it.
     async fn rotate(&self, authority: Option<Arc<AuthorityRecord>>) -> anyhow::Result<()> {
         let directory = self.cluster.directory();
         let leads = directory.group().leadership().borrow().ready_epoch.is_some();
@@ -212,13 +213,13 @@ impl Renewal {
             }
         };
         match directory.update(Command::Authority(command), audit, Instant::now() + PATIENCE).await {
-            // What was looked at has changed meanwhile: the next look sees it.
+            // The state has changed meanwhile; the next check sees the new one.
             Ok(_) | Err(UpdateError::Rejected(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// All members, where each says that it is so far.
+    /// All members, if every one of them reports that it is ready.
     async fn all_nodes(&self, is_ready: impl Fn(&NodeReport) -> bool) -> Option<Vec<NodeId>> {
         let survey = self.cluster.survey(PATIENCE).await;
         survey
@@ -237,7 +238,7 @@ impl Renewal {
     }
 }
 
-/// The authorities that an identity's peers are judged by, each with its id.
+/// The authorities that an identity trusts for its peers, each with its id.
 pub fn trusted_authorities(identity: &PeerIdentity) -> Vec<(String, String)> {
     let each = identity.ca_pem.split_inclusive("-----END CERTIFICATE-----");
     each.filter_map(|pem| Some((pem.to_owned(), id_of(pem).ok()?))).collect()
@@ -247,7 +248,7 @@ fn id_of(ca_pem: &str) -> anyhow::Result<String> {
     authority_id(ca_pem).map_err(anyhow::Error::msg)
 }
 
-/// For the audit log.
+/// Audit entry for a rotation of the authority.
 fn rotated(authority: &str) -> AuditEntry {
     let target = AuditTarget::new("authority", authority, "authority of the cluster's nodes");
     let (id, actor) = (AuditId::new(), AuditActor::of_kind("system"));
@@ -276,7 +277,7 @@ mod tests {
         Keyring::of(MasterKey::new([7; 32]))
     }
 
-    /// A node whose configuration names these files.
+    /// A node with these files in its configuration.
     fn node(authority: &Authority, given: &Pair) -> (TempDir, Config) {
         let folder = tempfile::tempdir().unwrap();
         let mut config = load::parse(EXAMPLE, "example").unwrap();
@@ -315,7 +316,7 @@ mod tests {
         let (_folder, config) = node(&authority, &given);
         let shown = || files::peer_identity(&config).unwrap().cert_pem;
         assert_eq!(shown(), given.certificate);
-        // Of another authority, of another node, and half a file.
+        // Certificates of another authority and of another node, and half a file.
         for wrong in [other.issue(1, LIFE).unwrap(), authority.issue(2, LIFE).unwrap()] {
             keep(&config.node.data_dir, &wrong);
             assert_eq!(shown(), given.certificate);
@@ -329,7 +330,7 @@ mod tests {
         let authority = Authority::create().unwrap();
         let expired = authority.issue(1, Duration::ZERO).unwrap();
         let (_folder, config) = node(&authority, &expired);
-        // A certificate with no life is good until the end of the second in which it was made.
+        // A certificate without lifetime is valid until the end of the second in which it was issued.
         let deadline = Instant::now() + Duration::from_secs(5);
         let refusal = loop {
             match files::peer_identity(&config) {

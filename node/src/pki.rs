@@ -1,4 +1,4 @@
-//! Certificates between nodes: an authority that belongs to one cluster alone, and one certificate for each node.
+//! Certificates for connections between nodes: an authority of this cluster only, and one certificate per node.
 
 use std::time::Duration;
 
@@ -11,49 +11,50 @@ use rcgen::{
 
 use crate::config::files::node_name;
 
-/// How long the authority lives: nobody can exchange it while the cluster runs.
+/// Lifetime of the authority: long, because only an operator rotates it.
 const AUTHORITY_YEARS: i32 = 10;
 
-/// How much earlier than it was made a certificate is good, as clocks differ.
+/// How far in the past a certificate's validity begins, to allow for clock skew.
 pub const BACKDATED: Duration = Duration::from_secs(24 * 3600);
 
-/// PEM of a certificate and of its private key.
+/// A certificate and its private key, in PEM.
 #[derive(Clone)]
 pub struct Pair {
     pub certificate: String,
     pub key: String,
 }
 
-/// A cluster's authority, able to sign.
+/// A cluster's authority with its key.
 pub struct Authority {
     pub pair: Pair,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    /// A new authority.
+    /// Creates a new authority.
     ///
     /// # Errors
-    /// When the system gives no randomness.
+    /// The system provides no randomness.
     pub fn create() -> Result<Self, rcgen::Error> {
         let (params, key) = (authority_params(), KeyPair::generate()?);
         let pair = Pair { certificate: params.self_signed(&key)?.pem(), key: key.serialize_pem() };
         Ok(Self { pair, issuer: Issuer::new(params, key) })
     }
 
-    /// An authority that was created earlier, by its certificate and key.
+    /// Loads an existing authority from its certificate and key.
     ///
     /// # Errors
-    /// When the key is none in PEM.
+    /// The key is not valid PEM.
     pub fn restore(pair: Pair) -> Result<Self, rcgen::Error> {
         let key = KeyPair::from_pem(&pair.key)?;
         Ok(Self { pair, issuer: Issuer::new(authority_params(), key) })
     }
 
-    /// Signs a certificate for a node, good for so long from now on. It serves both directions: a node calls and is called.
+    /// Issues a certificate for a node, valid for `life` from now. It is good for both directions: a node is client and
+    /// server.
     ///
     /// # Errors
-    /// When the system gives no randomness.
+    /// The system provides no randomness.
     pub fn issue(&self, node: NodeId, life: Duration) -> Result<Pair, rcgen::Error> {
         let name = node_name(node);
         let mut params = CertificateParams::new(vec![name.clone()])?;
@@ -69,7 +70,7 @@ impl Authority {
     }
 }
 
-/// The same each time: what an issuer writes into certificates follows from it and from the key.
+/// Always the same names and usages: an issuer derives what it writes into certificates from them and from the key.
 fn authority_params() -> CertificateParams {
     let mut params = CertificateParams::default();
     live_for_years(&mut params);
@@ -79,7 +80,8 @@ fn authority_params() -> CertificateParams {
     params
 }
 
-/// From the first of this month's predecessor, so that a clock that lags a little accepts it, for [`AUTHORITY_YEARS`].
+/// Validity of [`AUTHORITY_YEARS`] years from the first day of last month, so that a clock that lags a little accepts
+/// it.
 fn live_for_years(params: &mut CertificateParams) {
     let now = chrono::DateTime::UNIX_EPOCH + chrono::TimeDelta::milliseconds(Timestamp::now().0);
     let start = now - chrono::Days::new(31);
@@ -114,7 +116,7 @@ mod tests {
         (vec![certificate], PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).unwrap())
     }
 
-    /// Shakes hands in memory, node 1 calling a node under the name of node `called`.
+    /// Handshakes in memory: `caller` connects to `callee`, and expects the name of node `called`.
     fn handshake(trusted: &Authority, caller: &Pair, callee: &Pair, called: NodeId) -> Result<(), String> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let (chain, key) = identity(caller);

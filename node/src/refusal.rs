@@ -1,9 +1,9 @@
-//! A start that is refused because of what the operator gave: one line that names it, and exit code 2.
+//! An operator's mistake that prevents the start: one line that names it, and exit code 2.
 
 use std::fmt::Display;
 use std::io;
 
-/// What is wrong, where, and what to do about it. Shown as one line, never as a backtrace.
+/// What is wrong, where, and how to fix it. Shown as one line, never as a backtrace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{subject}: {problem}; {remedy}")]
 pub struct Refusal {
@@ -23,26 +23,26 @@ impl Refusal {
     }
 }
 
-/// Refuses what does not hold.
+/// Returns a [`Refusal`] of these parts unless `holds`.
 ///
 /// # Errors
-/// A [`Refusal`] of these parts.
+/// The refusal.
 pub fn ensure(holds: bool, subject: impl Display, problem: impl Display, remedy: impl Display) -> Result<(), Refusal> {
     if holds { Ok(()) } else { Err(Refusal::new(subject, problem, remedy)) }
 }
 
-/// Messages of libraries may span lines; scripts that read ours rely on one.
+/// Messages of libraries may span several lines; scripts rely on one line per refusal.
 fn one_line(text: impl Display) -> String {
     text.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// An error and its cause; what lies between, such as the layers of an HTTP library, helps nobody.
+/// An error and its root cause, without the layers between them, such as those of an HTTP library.
 pub fn in_short(error: &anyhow::Error) -> String {
     let (said, cause) = (error.to_string(), error.root_cause().to_string());
     if said == cause { said } else { format!("{said}: {cause}") }
 }
 
-/// What to do about a certificate that was shown and that nothing here vouches for; `None` for any other error.
+/// What to do about a certificate that the client does not trust; `None` for any other error.
 pub fn distrust(error: &anyhow::Error) -> Option<&'static str> {
     const REMEDIES: [(&str, &str); 4] = [
         (
@@ -63,7 +63,7 @@ pub fn distrust(error: &anyhow::Error) -> Option<&'static str> {
     remedy.or(Some("give the authority that signed it with --ca-file"))
 }
 
-/// Whether a disk had no room.
+/// Whether the error was caused by a full disk or an exceeded quota.
 pub fn is_full(error: &anyhow::Error) -> bool {
     let kinds = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
     let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];

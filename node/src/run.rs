@@ -1,5 +1,5 @@
-//! `gateway run`: the life of a node. What the operator gave is read and judged; the node listens and looks for its
-//! cluster; it serves; it hands its work over and ends.
+//! `gateway run`: the lifecycle of a node. It checks what the operator provided, listens and finds its cluster, serves,
+//! then transfers its leaderships and ends.
 
 use crate::assembly;
 use crate::config::Config;
@@ -9,7 +9,8 @@ use crate::stop::StopSignals;
 /// Runs a node until it is told to stop.
 ///
 /// # Errors
-/// A [`Refusal`](crate::refusal::Refusal) for what the operator gave; anything else for what the machine did not do.
+/// A [`Refusal`](crate::refusal::Refusal) when the operator must change something; any other error when the machine
+/// fails.
 pub async fn run(config: Config) -> anyhow::Result<()> {
     let mut stop = StopSignals::listen()?;
     let configured = Configured::prepare(config)?;
@@ -22,10 +23,10 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     );
     let assembly = tokio::select! {
         assembled = assembly::assemble(configured) => assembled?,
-        // Nothing was taken over yet, so there is nothing to transfer.
+        // The node owns nothing yet, so there is nothing to transfer.
         () = stop.next() => return Ok(()),
     };
-    // The node listens; whether it can serve depends on the others.
+    // The node listens; whether it can serve depends on the other nodes.
     let serving = async {
         if let Err(refusal) = assembly.ready().await {
             return refusal;
@@ -34,14 +35,14 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         std::future::pending().await
     };
     tokio::select! {
-        // The cluster does not let this node in, or the others have taken over all that it did.
+        // The cluster rejected this node, for example because it was removed.
         refusal = assembly.excluded() => return Err(refusal.into()),
         // The other nodes run another driver.
         refusal = serving => return Err(refusal.into()),
         () = stop.next() => {}
     }
-    // It transfers the leadership of what it owns, answers what it has taken, and closes. A second signal ends it at
-    // once; nothing that was answered is lost then either.
+    // The node transfers its leaderships, answers the requests that it accepted, and closes. A second signal ends it at
+    // once, which loses nothing that was acknowledged.
     tracing::info!("draining; a second signal ends the process at once");
     tokio::select! {
         () = assembly.stop() => tracing::info!("stopped"),

@@ -1,6 +1,6 @@
 //! `gateway simulator`: the network simulator with its control API.
 //!
-//! The API is thin: [`routes`] parses a request, calls the simulator's method and shows its answer.
+//! The API is thin: [`routes`] parses a request, calls the simulator's method, and returns its result.
 
 mod routes;
 
@@ -21,13 +21,14 @@ use crate::cli::SimulatorArgs;
 use crate::refusal::{Refusal, ensure};
 use crate::stop::StopSignals;
 
-/// How long requests that are under way may take once the simulator is told to stop.
+/// How long running requests may take once the simulator is told to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(1);
 
 /// Runs the simulator until the process is told to stop.
 ///
 /// # Errors
-/// A [`Refusal`] for a control address that is not a loopback one, an address that is taken, or a senseless scale.
+/// A [`Refusal`] when the control address is not a loopback address, an address is in use, the data folder cannot be
+/// used, or the time scale is invalid.
 pub async fn run(args: SimulatorArgs) -> anyhow::Result<()> {
     let SimulatorArgs { control, network, data, qr_time_scale } = args;
     let remedy = "it has no authentication, so name a loopback address such as 127.0.0.1:8090";
@@ -83,7 +84,7 @@ async fn serve(acceptor: impl Acceptor, simulator: &Simulator) -> anyhow::Result
     let stop = async {
         signals.next().await;
         handle.stop_graceful(STOP_WITHIN);
-        // The server ends this process, once its connections are done.
+        // `try_serve` returns when the connections are closed, which ends the select below.
         std::future::pending::<()>().await;
     };
     tokio::select! {

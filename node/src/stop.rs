@@ -1,4 +1,4 @@
-//! The signals that tell a process to end.
+//! Signals that tell the process to stop.
 
 use std::io;
 
@@ -6,16 +6,20 @@ use anyhow::Context;
 use futures::future::select_all;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM of a supervisor, or Ctrl-C; and where it is asked for, others.
+/// SIGTERM (of a supervisor) and SIGINT (Ctrl-C), and optionally one more signal.
 pub struct StopSignals(Vec<Signal>);
 
 impl StopSignals {
+    /// Listens for SIGTERM and SIGINT.
+    ///
     /// # Errors
-    /// When the process cannot hear signals.
+    /// Signal handlers cannot be registered.
     pub fn listen() -> anyhow::Result<Self> {
         Self::listen_also(None)
     }
 
+    /// Listens for another signal as well.
+    ///
     /// # Errors
     /// As [`Self::listen`].
     pub fn listen_also(other: Option<SignalKind>) -> anyhow::Result<Self> {

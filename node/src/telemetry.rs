@@ -1,4 +1,4 @@
-//! What a node tells of itself: logs on stderr, metrics as text, panics as log lines.
+//! Telemetry of a node: logs on stderr, metrics as text, panics as log lines.
 
 use std::panic::PanicHookInfo;
 use std::time::Duration;
@@ -12,17 +12,16 @@ use tracing_subscriber::EnvFilter;
 use crate::config::{Log, LogFormat};
 use crate::console::shows_colours;
 
-/// Upper bounds of every histogram of seconds: from a batched fsync to a send that gave up.
+/// Upper bounds of every histogram of seconds: from a batched fsync to a send that timed out.
 const SECONDS: [f64; 14] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// How often counts that were recorded since are folded into their histograms, so that memory stays bounded when
-/// nobody scrapes.
+/// How often recorded samples are folded into their histograms, so that memory stays bounded when nobody scrapes.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
-/// Starts logging. Span fields, the request id among them, stand in every line.
+/// Starts logging. Every line includes the span fields, among them the request id.
 ///
 /// # Errors
-/// When the process logs already.
+/// `log.filter` is invalid, or the process has a logger already.
 pub fn init_logs(log: &Log) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&log.filter).context("log.filter")?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
@@ -35,7 +34,7 @@ pub fn init_logs(log: &Log) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// In the log's own format and place, where operators look, instead of bare text beside JSON lines.
+/// Logs panics in the log's own format, where operators look, instead of bare text beside JSON lines.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let message = panic.payload_as_str().unwrap_or("not a text");
     let location = panic.location().map(ToString::to_string).unwrap_or_default();
@@ -44,10 +43,10 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     tracing::error!(%location, %thread, %backtrace, "panic: {message}");
 }
 
-/// Makes this process's metrics readable as Prometheus text.
+/// Installs the metrics recorder and returns its handle.
 ///
 /// # Errors
-/// When the process has a recorder already.
+/// The process has a recorder already.
 pub fn init_metrics() -> anyhow::Result<PrometheusHandle> {
     let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
@@ -63,13 +62,14 @@ pub fn init_metrics() -> anyhow::Result<PrometheusHandle> {
     Ok(handle)
 }
 
-/// The metrics as text. The clock is read now: against the time of the scrape it tells how far the node's clock is off.
+/// The metrics as Prometheus text. The clock is read at the scrape: compared with the time of the scrape, it shows the
+/// offset of the node's clock.
 pub fn text(metrics: &PrometheusHandle) -> String {
     metrics::gauge!("gateway_clock_seconds").set(Timestamp::now().0 as f64 / 1000.0);
     metrics.render()
 }
 
-/// Keeps the recorder tidy until the stop.
+/// Runs the recorder's upkeep until `stop` is cancelled.
 pub async fn keep_metrics(metrics: PrometheusHandle, stop: CancellationToken) {
     let mut ticks = tokio::time::interval(UPKEEP_EVERY);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {

@@ -1,4 +1,4 @@
-//! `gateway test-network`: the real network's protocol on loopback, with phones that tests and people drive.
+//! `gateway test-network`: the real network's protocol on loopback, with phones controlled by tests and people.
 
 use testnet::{Config, TestNet};
 
@@ -6,10 +6,10 @@ use crate::cli::TestNetworkArgs;
 use crate::refusal::Refusal;
 use crate::stop::StopSignals;
 
-/// Runs the test network until the process is told to stop. It keeps nothing.
+/// Runs the test network until the process is told to stop. Nothing is stored.
 ///
 /// # Errors
-/// A [`Refusal`] for an address that is not a loopback one or is taken.
+/// A [`Refusal`] when an address is not a loopback address or is in use.
 pub async fn run(args: TestNetworkArgs) -> anyhow::Result<()> {
     let TestNetworkArgs { control, chat, media, qr_time_scale } = args;
     let mut stop = StopSignals::listen()?;

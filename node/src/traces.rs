@@ -1,4 +1,4 @@
-//! Brings spans to an OpenTelemetry collector, as OTLP over HTTP in JSON.
+//! Exports spans to an OpenTelemetry collector, as OTLP over HTTP in JSON.
 
 use std::time::{Duration, Instant};
 
@@ -10,19 +10,20 @@ use shard::trace::{self, Span};
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
-/// Spans of one request, at most.
+/// Maximum number of spans in one export request.
 const BATCH: usize = 512;
 
-/// How long spans gather.
+/// How often collected spans are sent.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// How long the collector may take. What it does not take is dropped: traces are to hold nobody up.
+/// Timeout of a request to the collector. Spans that the collector does not accept are dropped: tracing must not delay
+/// anything.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often a collector that does not answer is complained of.
+/// How often at most a failing collector is logged.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
-/// The way to a collector.
+/// Client of a collector.
 pub struct Exporter {
     client: Client,
     url: String,
@@ -30,16 +31,16 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// `endpoint` without `/v1/traces`, as collectors document it.
+    /// `endpoint` is the base URL without `/v1/traces`, as collectors document it.
     ///
     /// # Errors
-    /// When no HTTP client can be made.
+    /// The HTTP client cannot be built.
     pub fn new(endpoint: &str, node: NodeId) -> anyhow::Result<Self> {
         let client = Client::builder().timeout(PATIENCE).build().context("making an HTTP client")?;
         Ok(Self { client, url: format!("{}/v1/traces", endpoint.trim_end_matches('/')), node })
     }
 
-    /// Exports until the stop, and then what is left.
+    /// Exports until `stop` is cancelled, then sends the remaining spans.
     pub async fn run(self, mut spans: Receiver<Span>, stop: CancellationToken) {
         let mut complained: Option<Instant> = None;
         let mut ticks = tokio::time::interval(EVERY);
@@ -86,7 +87,7 @@ fn shown(span: &Span) -> Json {
         .iter()
         .map(|(trace, span)| json!({ "traceId": hex::encode(trace), "spanId": hex::encode(span) }))
         .collect();
-    // 2 is an error, 0 says nothing.
+    // Status codes of OTLP: 2 is an error, 0 is unset.
     let status = span.failure.as_ref().map_or_else(|| json!({}), |why| json!({ "code": 2, "message": why }));
     json!({
         "traceId": hex::encode(span.trace),
@@ -94,7 +95,7 @@ fn shown(span: &Span) -> Json {
         "parentSpanId": span.parent.map(hex::encode).unwrap_or_default(),
         "name": span.name,
         "kind": span.kind as u8,
-        // 64-bit numbers are texts in OTLP's JSON.
+        // OTLP's JSON encodes 64-bit integers as strings.
         "startTimeUnixNano": span.start.to_string(),
         "endTimeUnixNano": span.end.to_string(),
         "attributes": attributes,

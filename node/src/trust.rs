@@ -1,4 +1,4 @@
-//! By what an operator's call knows the port that it speaks TLS with.
+//! How the operator's command line verifies the TLS certificate of the operators' port.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,20 +12,21 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, Signa
 
 use crate::refusal::Refusal;
 
-/// What makes a certificate good.
+/// Which certificates are accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// An authority of the system signed it, for the name that was asked for.
+    /// Certificates signed by an authority of the system, for the requested name.
     #[default]
     System,
-    /// An authority of this file did, or one of the system.
+    /// Certificates signed by an authority of this file, or by one of the system.
     Authorities(PathBuf),
-    /// It is the one in this file, under whatever name: a node of this machine is asked, whose file that is.
+    /// Exactly the certificate in this file, under any name: for a node on this machine, whose certificate file can be
+    /// read.
     Same(PathBuf),
 }
 
 impl Trust {
-    /// Has a client go by it.
+    /// Configures a client accordingly.
     ///
     /// # Errors
     /// A [`Refusal`] when a file cannot be read, or holds no certificate.
@@ -55,7 +56,7 @@ impl Trust {
     }
 }
 
-/// Compares with what the file holds at each handshake: a renewed certificate is good at once.
+/// Compares with the file at each handshake, so that a renewed certificate is accepted at once.
 #[derive(Debug)]
 struct Same {
     path: PathBuf,

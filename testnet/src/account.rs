@@ -1,4 +1,4 @@
-//! Accounts and their devices: who they are, what keys they have shown, what waits for them.
+//! Accounts and their devices: identities, keys and queues.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -11,13 +11,13 @@ use crate::phone::Phone;
 use crate::stanza::{bytes, element, empty, key, parent, text, uint};
 use crate::state::{ConnectionId, State};
 
-/// How many stanzas wait for a device; the oldest goes first.
+/// Maximum number of queued stanzas per device; the oldest are dropped first.
 pub const MAX_QUEUE: usize = 100_000;
 
-/// Chats of which it is known what a device shows them.
+/// Maximum number of chats per device for which a presence is stored.
 const MAX_SHOWN: usize = 10_000;
 
-/// How many delivered stanzas of a device are remembered, so that a foreign acknowledgement is told from a late one.
+/// Maximum number of delivered stanzas per device that are remembered, to tell late acknowledgements from wrong ones.
 const MAX_REMEMBERED: usize = 100_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,14 +27,14 @@ pub struct SignedKey {
     pub signature: Vec<u8>,
 }
 
-/// What somebody needs who begins a Signal session with a device.
+/// The keys that are needed to start a Signal session with a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyBundle {
     pub registration_id: u32,
     pub identity: [u8; 32],
     pub one_time: Option<(u32, [u8; 32])>,
     pub signed: SignedKey,
-    /// Of a companion: the account's word that the device is its own.
+    /// For companions: the account's signed statement that the device belongs to it.
     pub device_identity: Option<Vec<u8>>,
 }
 
@@ -47,7 +47,7 @@ impl SignedKey {
         parent("skey", [id(self.id), bytes("value", self.public), bytes("signature", self.signature.clone())])
     }
 
-    /// From a `<skey>`.
+    /// Parses a `<skey>`.
     pub fn parse(node: &NodeRef<'_>) -> Option<Self> {
         Some(Self {
             id: uint(node.get_optional_child("id")?)?,
@@ -57,7 +57,7 @@ impl SignedKey {
     }
 }
 
-/// From a `<key>`.
+/// Parses a `<key>`.
 pub fn parse_prekey(node: &NodeRef<'_>) -> Option<(u32, [u8; 32])> {
     Some((uint(node.get_optional_child("id")?)?, key(node.get_optional_child("value")?)?))
 }
@@ -69,7 +69,7 @@ impl KeyBundle {
         nodes
     }
 
-    /// All but the registration, as they stand in `<keys>` of a retry receipt.
+    /// All elements except the registration id, as in `<keys>` of a retry receipt.
     pub fn key_nodes(&self) -> Vec<Node> {
         let mut nodes = vec![bytes("type", [5]), bytes("identity", self.identity)];
         if let Some((number, public)) = &self.one_time {
@@ -80,7 +80,7 @@ impl KeyBundle {
         nodes
     }
 
-    /// From the `<registration>` and `<keys>` of a retry receipt.
+    /// Parses `<registration>` and `<keys>` of a retry receipt.
     pub fn of_retry(receipt: &NodeRef<'_>) -> Option<Self> {
         let keys = receipt.get_optional_child("keys")?;
         let identity = keys.get_optional_child("device-identity").and_then(NodeRef::content_bytes);
@@ -94,7 +94,7 @@ impl KeyBundle {
     }
 }
 
-/// What a stanza is known by until it is acknowledged: its class and its id.
+/// Class and id, which identify a stanza until it is acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StanzaKey {
     pub class: &'static str,
@@ -105,11 +105,11 @@ pub struct StanzaKey {
 pub struct Waiting {
     pub key: StanzaKey,
     pub stanza: Node,
-    /// Over which connection it went out last.
+    /// The last connection that it was sent on.
     pub sent_on: Option<ConnectionId>,
 }
 
-/// Why every log-in of a device is refused, by order of the control API.
+/// A refusal of all logins of a device, set by the control API.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
     pub reason: u16,
@@ -123,31 +123,32 @@ pub struct Device {
     pub full_history: bool,
     pub linked_at: Timestamp,
     pub key_index: u32,
-    /// Its static key of the wire: a log-in with another one is not its own.
+    /// The device's static Noise key: logins with another key are refused.
     pub wire_key: [u8; 32],
     pub identity: [u8; 32],
     pub registration_id: u32,
     pub signed: SignedKey,
-    /// The account's word that the device is its own, with the device's signature under it.
+    /// The account's signed statement that the device belongs to it, countersigned by the device.
     pub device_identity: Vec<u8>,
-    /// One-time prekeys that can be given out.
+    /// One-time prekeys that are still available.
     pub prekeys: BTreeMap<u32, [u8; 32]>,
-    /// Every one-time prekey that it ever offered, so that no id gets a second key.
+    /// All one-time prekeys ever offered, to detect an id with two keys.
     pub offered: HashMap<u32, [u8; 32]>,
     pub queue: VecDeque<Waiting>,
-    /// What went out and may be acknowledged, oldest first.
+    /// Sent stanzas that may still be acknowledged, oldest first.
     pub delivered: VecDeque<StanzaKey>,
     pub delivered_set: HashSet<StanzaKey>,
     pub connection: Option<ConnectionId>,
     pub last_login_at: Option<Timestamp>,
     pub highest_epoch: u64,
     pub failure: Option<Failure>,
-    /// What it shows of itself last, by the chat; the account's own under no name. Nobody is told of it here yet.
+    /// The last presence that the device sent to each chat; the account's presence has an empty name. It is not
+    /// forwarded yet.
     pub shows: BTreeMap<String, String>,
 }
 
 impl Device {
-    /// Gives the lowest one-time prekey away, once.
+    /// The device's bundle; each one-time prekey is given out once, lowest id first.
     pub fn bundle(&mut self, with_prekey: bool) -> KeyBundle {
         KeyBundle {
             registration_id: self.registration_id,
@@ -170,20 +171,20 @@ impl Device {
     }
 }
 
-/// A subscriber.
+/// An account.
 pub struct Account {
     pub name: Option<String>,
     pub online: bool,
     pub read_receipts: bool,
     pub business: bool,
     pub hide_number: bool,
-    /// Whom the number was disclosed to in spite of `hide_number`.
+    /// Numbers that may see this one in spite of `hide_number`.
     pub disclosed: HashSet<Number>,
     pub auto_read_ms: Option<u32>,
     pub ban: Option<Ban>,
     pub phone: Phone,
     pub devices: BTreeMap<u16, Device>,
-    /// Who has asked which devices it has.
+    /// Devices that have queried this account's devices, and are notified of changes.
     pub watchers: HashSet<DeviceAddress>,
     pub next_device: u16,
     pub next_key_index: u32,
@@ -213,29 +214,33 @@ impl Account {
         }
     }
 
-    /// Whether `to` sees the LID alone.
+    /// Whether `to` sees only the LID.
     pub fn hides_from(&self, to: Number) -> bool {
         self.hide_number && !self.disclosed.contains(&to)
     }
 
-    /// All devices, the phone first.
+    /// Ids of all devices, the phone first.
     pub fn device_ids(&self) -> Vec<u16> {
         std::iter::once(0).chain(self.devices.keys().copied()).collect()
     }
 }
 
-/// An empty `<list>` and the like.
+/// A `<list>`, empty without children.
 pub fn list(children: Vec<Node>) -> Node {
     if children.is_empty() { empty("list") } else { parent("list", children) }
 }
 
 impl State {
+    /// The account of a number.
+    ///
     /// # Errors
     /// There is no such phone.
     pub fn account(&self, number: Number) -> Result<&Account, ControlError> {
         self.accounts.get(&number).ok_or_else(|| unknown(number))
     }
 
+    /// The account of a number, to change it.
+    ///
     /// # Errors
     /// There is no such phone.
     pub fn account_mut(&mut self, number: Number) -> Result<&mut Account, ControlError> {
@@ -251,7 +256,7 @@ impl State {
         self.accounts.get_mut(&at.number)?.devices.get_mut(&at.device)
     }
 
-    /// The account has another name: its devices are told.
+    /// Notifies the devices of an account about its new name.
     pub fn tell_of_name(&mut self, number: Number, name: &str) {
         let devices: Vec<u16> =
             self.accounts.get(&number).map(|account| account.devices.keys().copied().collect()).unwrap_or_default();
@@ -268,7 +273,7 @@ impl State {
         }
     }
 
-    /// A device shows how it is: `<presence type>`, or `<chatstate to>` with what it does there in it.
+    /// Records a device's `<presence type>`, or its `<chatstate to>` with the activity in that chat.
     pub fn take_presence(&mut self, at: DeviceAddress, stanza: &NodeRef<'_>) {
         let shown = match stanza.children().and_then(<[_]>::first) {
             Some(child) if text(child, "media").as_deref() == Some("audio") => "recording".to_owned(),

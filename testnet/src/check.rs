@@ -1,4 +1,4 @@
-//! What the server proves from what passes through it. Each finding is a line of the [`Report`].
+//! What the server verifies in the traffic. Each finding is a line of the [`Report`].
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,76 +9,76 @@ use wacore::libsignal::protocol::{PreKeySignalMessage, SenderKeyMessage, SignalM
 use crate::number::{DeviceAddress, Number};
 use crate::phone::EncType;
 
-/// How many lines a list of findings holds; what comes beyond is counted in the last one's place.
+/// Maximum number of lines in a list of findings; the last line counts the rest.
 const MAX_LINES: usize = 1_000;
 
-/// How many message keys, bodies and chains are remembered; a run that needs more must ask before.
+/// Maximum number of message keys, bodies and chains that are remembered; `overflow` says when that was not enough.
 const MAX_REMEMBERED: usize = 5_000_000;
 
-/// How many first messages of one session are remembered.
+/// Maximum number of first messages that are remembered of a session.
 const MAX_OPENINGS: usize = 100;
 
-/// `GET /crypto`.
+/// Response to `GET /crypto`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// A message key that sealed two different ciphertexts.
+    /// Message keys that encrypted two different ciphertexts.
     pub key_reuse: Vec<String>,
-    /// Ciphertexts that came twice, byte for byte.
+    /// Number of ciphertexts that were sent twice, byte for byte.
     pub wire_repeats: u64,
-    /// Ciphertexts that a phone could not open, but for those that it was made to forget or that were damaged by order.
+    /// Number of ciphertexts that a phone could not decrypt, except after `forget-session` and `corrupt`.
     pub undecryptable: u64,
     pub undecryptable_rows: Vec<String>,
-    /// Retry receipts that companions sent.
+    /// Number of retry receipts from companions.
     pub retry_receipts: u64,
     pub prekeys_given: u64,
-    /// The fewest one-time prekeys that a companion had left when one was asked for.
+    /// Lowest number of one-time prekeys that a companion had left when one was requested.
     pub prekeys_left_min: Option<usize>,
-    /// A prekey id that was offered with two keys, or a signed prekey with a wrong signature.
+    /// Prekey ids offered with two keys, and signed prekeys with an invalid signature.
     pub prekey_conflicts: Vec<String>,
-    /// Retry receipts that say that a given prekey is unknown to its device.
+    /// Number of retry receipts about a prekey that is unknown to its device.
     pub prekey_unknown: u64,
     pub prekey_unknown_rows: Vec<String>,
-    /// Direct messages that were written to other devices than there are: their acknowledgement says so.
+    /// Number of direct messages encrypted for a wrong list of devices; their acknowledgements say so.
     pub wrong_devices: u64,
-    /// Message ids that had two different bodies.
+    /// Message ids used with two different bodies.
     pub body_conflicts: Vec<String>,
-    /// Acknowledgements of what was never sent to that device.
+    /// Acknowledgements of stanzas that were never sent to the device.
     pub foreign_acks: Vec<String>,
     pub session_gaps_max: u32,
     pub sender_key_gaps_max: u32,
-    /// A device that logged in under a lower epoch after a higher one.
+    /// Devices that logged in with a lower epoch after a higher one.
     pub two_live: Vec<String>,
     pub qr_pairings: u64,
-    /// Whether something was too much to be remembered: then the above proves less.
+    /// Whether something was not remembered for lack of space, so that the report proves less.
     pub overflow: bool,
 }
 
 #[derive(Default)]
 pub struct Check {
     report: Report,
-    /// What each message key sealed.
+    /// Hash of the ciphertext that each message key encrypted.
     keys: HashMap<[u8; 16], [u8; 16]>,
-    /// The highest counter of a chain.
+    /// The highest counter of each chain.
     chains: HashMap<[u8; 16], u32>,
-    /// What each message id said.
+    /// Hash of the body of each message.
     bodies: HashMap<(Number, String), [u8; 16]>,
-    /// First messages, by the device that they are for and their id.
+    /// First messages of sessions, by recipient device and message id.
     openings: HashMap<(DeviceAddress, String), Opening>,
-    /// The ids of each session's first messages, by the device that they are for.
+    /// Message ids of each session's first messages, by recipient device.
     sessions: HashMap<(DeviceAddress, [u8; 16]), Vec<String>>,
-    /// Who used a device's prekey first, and for which session.
+    /// The first user of each prekey, and the session.
     prekeys: HashMap<(DeviceAddress, u32), (DeviceAddress, [u8; 16])>,
 }
 
-/// A message that begins a session, or repeats how that began, as its author had no answer yet.
+/// A message that starts a session, or repeats the start while its author has no response yet.
 struct Opening {
-    /// Named by its base key.
+    /// Session id, derived from the base key.
     session: [u8; 16],
     prekey: Option<u32>,
     signed_prekey: u32,
 }
 
-/// A short name of bytes that nobody here forges.
+/// A short hash, not meant to resist forgery.
 fn digest(parts: &[&[u8]]) -> [u8; 16] {
     let mut hasher = Sha256::new();
     for part in parts {
@@ -104,7 +104,7 @@ impl Check {
         self.report.clone()
     }
 
-    /// The clear head of a ciphertext from one device to another; `false` where it has none.
+    /// Checks the clear head of a ciphertext between two devices; `false` if the head is invalid.
     pub fn ciphertext(&mut self, from: DeviceAddress, to: DeviceAddress, kind: EncType, bytes: &[u8]) -> bool {
         let (inner, plain);
         let message = match kind {
@@ -121,14 +121,14 @@ impl Check {
         let Some(message) = message else { return false };
         let ratchet = message.sender_ratchet_key().public_key_bytes().to_vec();
         let chain = format!("{from} to {to}: ratchet {}", hex::encode(ratchet));
-        // What is sealed, not what is around it: a first message repeats its prekey part with each copy.
+        // Only the inner message is hashed: repeated first messages have the same prekey part.
         self.message_key(&chain, message.counter(), message.serialized());
         let gap = self.gap(&chain, message.counter());
         self.report.session_gaps_max = self.report.session_gaps_max.max(gap);
         true
     }
 
-    /// The clear head of a ciphertext from one device to a group.
+    /// Checks the clear head of a ciphertext to a group; `false` if the head is invalid.
     pub fn group_ciphertext(&mut self, from: DeviceAddress, group: &str, bytes: &[u8]) -> bool {
         let Ok(message) = SenderKeyMessage::try_from(bytes) else { return false };
         let chain = format!("{from} to {group}: key {}", message.chain_id());
@@ -151,7 +151,7 @@ impl Check {
         }
     }
 
-    /// How many counters of a chain were skipped.
+    /// Number of skipped counters of a chain.
     fn gap(&mut self, chain: &str, counter: u32) -> u32 {
         let chain = digest(&[chain.as_bytes()]);
         let has_room = self.chains.len() < MAX_REMEMBERED;
@@ -170,7 +170,7 @@ impl Check {
         0
     }
 
-    /// What a message said, as one of its readers found it.
+    /// Checks the body of a message, as decrypted by one of its readers.
     pub fn body(&mut self, from: Number, id: &str, body: &[u8]) {
         let body = digest(&[body]);
         match self.bodies.get(&(from, id.to_owned())) {
@@ -194,7 +194,7 @@ impl Check {
         self.report.retry_receipts += 1;
     }
 
-    /// A ciphertext that begins a session with a device, or repeats how that began; others are nothing here.
+    /// Records a ciphertext that starts a session with a device, or repeats the start; ignores others.
     pub fn opening(&mut self, from: DeviceAddress, to: DeviceAddress, id: &str, kind: EncType, bytes: &[u8]) {
         if kind != EncType::PreKey {
             return;
@@ -217,9 +217,10 @@ impl Check {
         self.openings.insert((to, id.to_owned()), Opening { session, prekey, signed_prekey });
     }
 
-    /// A device says of a message that it does not know the prekey by which its session began. Where it had read others of that session
-    /// it has lost the session; where somebody else used the prekey it was given twice; else the device never had it, or lost it.
-    /// `waiting` are the messages that the device has not acknowledged; what it could not read it acknowledges, too, once it has asked.
+    /// Records that a device does not know the prekey of a session's first message. If the device had read other
+    /// messages of that session, it lost the session; if another session used the prekey, it was given out twice;
+    /// otherwise the device never had the prekey, or lost it. `waiting` are messages that the device has not
+    /// acknowledged; it also acknowledges an unreadable message once it has asked for a retry.
     pub fn prekey_unknown(
         &mut self,
         device: DeviceAddress,
@@ -309,7 +310,7 @@ mod tests {
         let (mut anna, mut bert) = (Signal::generate(), Signal::generate());
         anna.begin(device("2222"), &bert.bundle(true)).unwrap();
         let (_, first) = anna.encrypt(device("2222"), b"one").unwrap();
-        // The same chain and counter around another body: what a ratchet that went back writes.
+        // The same chain and counter with another body, as after a rollback of the ratchet.
         let message = PreKeySignalMessage::try_from(first.as_slice()).unwrap();
         let inner = message.message();
         let mut forged = inner.serialized().to_vec();
@@ -353,7 +354,7 @@ mod tests {
         let waiting = HashSet::from(["B".to_owned(), "C".to_owned()]);
         check.prekey_unknown(device_of, author, "C", &waiting);
         check.prekey_unknown(device_of, author, "D", &waiting);
-        // Another session by the same prekey.
+        // Another session that uses the same prekey.
         for (kind, bytes) in sealed(&["e"]) {
             check.opening(author, device_of, "E", kind, &bytes);
         }

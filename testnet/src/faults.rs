@@ -1,5 +1,4 @@
-//! What goes wrong at the moment, by order of the control API: the simulator's faults that make sense here, and this
-//! network's own.
+//! Faults that the control API has turned on: those of the simulator that apply here, and faults of this network only.
 
 use std::time::Duration;
 
@@ -12,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::number::Number;
 use crate::wire::Resumption;
 
-/// Longer delays are surely a mistake of the unit.
+/// Longer delays are probably a wrong unit.
 const MAX_DELAY_MS: u64 = 3_600_000;
 
-/// So many numbers or nodes a list of a fault may name.
+/// Maximum number of entries in a fault's list of phone numbers or nodes.
 const MAX_NAMED: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,13 +22,13 @@ const MAX_NAMED: usize = 10_000;
 pub enum PairingFault {
     #[default]
     Ok,
-    /// The phone's word for the device has a wrong HMAC.
+    /// The device identity that the phone signs has a wrong HMAC.
     Hmac,
-    /// The device's answer is lost and its connection cut.
+    /// The device's response is dropped, and its connection closed.
     DropSign,
 }
 
-/// What the media port answers.
+/// The media port answers every request with this status.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MediaFault {
@@ -73,13 +72,13 @@ impl Faults {
         Duration::from_millis(self.groups_delay_ms)
     }
 
-    /// How much later the next answer to a message comes.
+    /// Delay of the next response to a message.
     pub fn accept_delay(&self) -> Duration {
         let jitter = if self.accept_jitter_ms == 0 { 0 } else { rand::random::<u64>() % (self.accept_jitter_ms + 1) };
         Duration::from_millis(self.accept_delay_ms + jitter)
     }
 
-    /// Whether one of `pct` in a hundred is hit.
+    /// True with a probability of `pct` percent.
     pub fn hits(pct: f64) -> bool {
         pct > 0.0 && rand::random::<f64>() * 100.0 < pct
     }

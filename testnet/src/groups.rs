@@ -1,5 +1,5 @@
-//! Groups: who is in them, with which rank, under which settings. [`crate::iq`] has their queries, [`crate::route`] their
-//! messages.
+//! Groups with their members, ranks and settings. Their queries are in [`crate::iq`], their messages in
+//! [`crate::route`].
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use wacore_binary::{Jid, Node};
 use crate::number::Number;
 use crate::stanza::{element, empty, parent};
 
-/// How many members a group may have.
+/// Maximum number of members of a group.
 pub const MAX_MEMBERS: usize = 1_024;
 
-/// How many groups there may be.
+/// Maximum number of groups.
 pub const MAX_GROUPS: usize = 100_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +39,7 @@ pub struct Description {
     pub at: Timestamp,
 }
 
-/// A group's picture: its id, and where its bytes are among the files.
+/// A group's picture: its id, and the path of its bytes in the media files.
 pub struct Picture {
     pub id: u64,
     pub path: String,
@@ -54,21 +54,21 @@ pub struct Group {
     pub created_by: Number,
     pub created_at: Timestamp,
     pub members: BTreeMap<Number, Rank>,
-    /// Only admins write.
+    /// Only admins may write.
     pub announcement: bool,
-    /// Only admins change what the group is called and so on.
+    /// Only admins may change the subject and other group information.
     pub locked: bool,
     pub ephemeral_seconds: Option<u32>,
-    /// Who joins by invite waits for an admin.
+    /// Members who join by invite need the approval of an admin.
     pub approval: bool,
-    /// Only admins add.
+    /// Only admins may add members.
     pub admin_add: bool,
     pub invite: String,
     pub requests: BTreeMap<Number, Timestamp>,
     pub picture: Option<Picture>,
 }
 
-/// Why something is refused.
+/// Reason for a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupRefusal {
     pub code: u16,
@@ -80,7 +80,7 @@ pub const UNKNOWN: GroupRefusal = GroupRefusal { code: 404, text: "item-not-foun
 pub const CONFLICT: GroupRefusal = GroupRefusal { code: 409, text: "conflict" };
 pub const WRONG: GroupRefusal = GroupRefusal { code: 400, text: "bad-request" };
 
-/// An invite code, as links have them.
+/// A random invite code, in the form of invite links.
 pub fn mint_invite() -> String {
     hex::encode(rand::random::<[u8; 11]>())
 }
@@ -111,7 +111,7 @@ impl Group {
         self.members.get(&number).is_some_and(|rank| *rank >= Rank::Admin)
     }
 
-    /// Whether somebody may do what needs the rank of an admin, where a setting says so.
+    /// Checks that a member may act, with the rank of an admin if `needs_admin`.
     pub fn check(&self, number: Number, needs_admin: bool) -> Result<(), GroupRefusal> {
         if !self.members.contains_key(&number) || (needs_admin && !self.is_admin(number)) {
             return Err(FORBIDDEN);
@@ -119,7 +119,7 @@ impl Group {
         Ok(())
     }
 
-    /// With which code a participant cannot be added.
+    /// The error code if a participant cannot be added.
     pub fn cannot_add(&self, number: Number, registered: bool) -> Option<u16> {
         if !registered {
             Some(404)
@@ -132,7 +132,7 @@ impl Group {
         }
     }
 
-    /// Somebody goes; where no admin is left, the one who was there first becomes one.
+    /// Removes a member. If no admin is left, the member with the lowest number becomes one.
     pub fn remove(&mut self, number: Number) -> bool {
         let was = self.members.remove(&number).is_some();
         if was
@@ -187,7 +187,7 @@ impl Group {
     }
 }
 
-/// A participant, with its rank where that is told.
+/// A participant element, with its rank if known.
 pub fn participant(number: Number, rank: Option<Rank>) -> Node {
     let participant = element("participant").attr("jid", number.pn()).attr("lid", number.lid());
     match rank.and_then(Rank::wire_name) {

@@ -1,4 +1,4 @@
-//! HTTP on loopback: how the control API and the media port are reached.
+//! The HTTP server of the control API and the media port, on loopback.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use tokio::sync::Semaphore;
 use crate::Shared;
 use crate::ledger::ClientPort;
 
-/// How many connections a port takes at once; more wait to be accepted.
+/// Maximum number of concurrent connections per port; further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 512;
 
-/// How long a client may take to send a request's head.
+/// Timeout of a request's head.
 const HEAD_WITHIN: Duration = Duration::from_secs(30);
 
-/// Serves until the network stops; where clients come to a port, from where is noted.
+/// Serves until the network stops; for client ports, counts connections by source address.
 pub async fn listen<F, A>(listener: TcpListener, shared: Arc<Shared>, port: Option<ClientPort>, answer: F)
 where
     F: Fn(Request<Incoming>, Arc<Shared>) -> A + Copy + Send + 'static,
@@ -38,7 +38,7 @@ where
             () = shared.stop.cancelled() => return,
         };
         let (Ok((stream, from)), slot) = accepted else {
-            // Too many open files, mostly: the next connection may have better luck.
+            // Usually there are too many open files; the next attempt may succeed.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };

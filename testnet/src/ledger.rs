@@ -1,4 +1,4 @@
-//! The books of the network: what it accepted, who logged in, and how often what happened.
+//! Records of the network: accepted messages, logins and counters.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -11,23 +11,23 @@ use wacore_binary::Jid;
 
 use crate::number::{DeviceAddress, Number, address};
 
-/// How many rows of each book are kept; the oldest go first.
+/// Maximum number of rows of each record; the oldest are dropped first.
 const MAX_ROWS: usize = 1_000_000;
 
-/// The rows that a list shows when nothing is asked for.
+/// Number of rows that a list returns by default.
 const DEFAULT_LIMIT: usize = 100;
 
-/// How many addresses are told apart; more are not counted.
+/// Maximum number of source addresses that are counted; further ones are ignored.
 const MAX_SOURCES: usize = 64;
 
-/// How many connections came to a port, by where they came from.
+/// Number of connections to each port, by source address.
 #[derive(Default, Serialize)]
 pub struct Sources {
     chat: BTreeMap<IpAddr, u64>,
     media: BTreeMap<IpAddr, u64>,
 }
 
-/// The ports that a client uses.
+/// Ports that clients connect to.
 #[derive(Clone, Copy)]
 pub enum ClientPort {
     Chat,
@@ -55,7 +55,7 @@ pub struct Ledger {
     logins: Vec<LoginRow>,
 }
 
-/// Who sent it.
+/// The sender of a message.
 #[derive(Clone, Copy)]
 pub struct Sender {
     pub number: Number,
@@ -64,7 +64,7 @@ pub struct Sender {
 }
 
 impl Ledger {
-    /// Counts one more copy of a message that was accepted before.
+    /// Counts a copy of a message that was accepted before; `false` if it was not.
     pub fn seen(&mut self, number: Number, id: &str) -> bool {
         let Some(row) = self.by_id.get(&(number, id.to_owned())) else { return false };
         self.accepted[*row].raw_copies += 1;
@@ -117,7 +117,7 @@ impl Ledger {
     }
 
     pub fn logins(&self, query: &LoginsQuery) -> List<LoginRow> {
-        // As in the simulator: a whole number is a `login_seq`, everything else a time.
+        // As in the simulator, an integer is a `login_seq`, anything else a time.
         let (mut after, mut from) = (0, None);
         if let Some(since) = &query.since {
             match since.parse() {
@@ -136,7 +136,7 @@ impl Ledger {
     }
 }
 
-/// The rows that a limit lets through.
+/// The number of rows to return for a requested limit.
 pub fn limit(asked: Option<usize>) -> usize {
     asked.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT)
 }

@@ -1,46 +1,50 @@
-//! A messaging network on loopback that an unmodified client library cannot tell from the real one in what tests need.
+//! A messaging network on loopback that an unmodified client library cannot distinguish from the real one, as far as
+//! tests need it.
 //!
-//! It speaks the true wire protocol (WebSocket, Noise XX and IK, binary stanzas), routes ciphertext that it cannot read,
-//! and holds the *phones* (device 0 of every account), which have real Signal sessions and decrypt what reaches them. It
-//! knows no trust in anybody: [`check`] proves from the wire that no message key, prekey or message id is used twice.
+//! It speaks the real wire protocol (WebSocket, Noise XX and IK, binary stanzas), routes ciphertext that it cannot
+//! read, and includes the *phones* (device 0 of every account), which have real Signal sessions and decrypt what they
+//! receive. It trusts no client: [`check`] verifies on the wire that no message key, prekey or message id is used
+//! twice.
 //!
-//! - [`wire`]: listening, the Noise responder, frames. [`login`]: log-ins and how they end. [`pairing`]: QR pairing.
+//! - [`wire`]: listener, Noise responder, frames. [`login`]: logins and how they end. [`pairing`]: pairing by QR or
+//!   code.
 //! - [`state`]: accounts, devices and their queues, behind one lock that is never held over an await.
-//! - [`iq`]: the queries that clients send. [`groups`]: groups. [`route`]: messages, receipts and acknowledgements.
-//! - [`phone`]: device 0: sessions, inbox, what it does by itself and when it is told.
-//! - [`media`]: files on a port of their own.
-//! - [`check`]: what the server proves. [`control`]: the control API over HTTP.
+//! - [`iq`]: queries of clients. [`groups`]: groups. [`route`]: messages, receipts and acknowledgements.
+//! - [`phone`]: device 0: sessions, inbox, and its actions, automatic or by the control API.
+//! - [`media`]: files, on their own port.
+//! - [`check`]: what the server verifies. [`control`]: the control API over HTTP.
 //!
 //! # Starting it
 //!
-//! [`TestNet::start`] takes a [`Config`] of addresses (port 0 takes a free one) and returns once all of them listen;
-//! [`TestNet::shutdown`] closes all of it. A client dials `ws://ADDRESS/ws/chat` with any `Origin`. It must be built with
-//! wacore's feature `danger-skip-cert-chain-verify`, as no test server can sign the network's certificate chain (this
-//! crate turns it on for whoever links it). The headers `X-Gateway-Node` and `X-Gateway-Epoch` (decimal numbers) name the
-//! owner of a session in `/logins`, `/sessions` and `/accepted`; a client without them counts as node 0, epoch 0.
+//! [`TestNet::start`] takes a [`Config`] of addresses (port 0 means any free port) and returns once all of them listen;
+//! [`TestNet::shutdown`] closes all of it. Clients connect to `ws://ADDRESS/ws/chat` with any `Origin`. They must be
+//! built with wacore's feature `danger-skip-cert-chain-verify`, as no test server can sign the network's certificate
+//! chain (this crate enables it for every binary that links it). The headers `X-Gateway-Node` and `X-Gateway-Epoch`
+//! (decimal numbers) name the owner of a session in `/logins`, `/sessions` and `/accepted`; without them, a client
+//! counts as node 0, epoch 0.
 //!
 //! # The control API
 //!
-//! That of the simulator, word for word, so that a test can drive either network; its shapes are those of
-//! `network::simulator::answers`. Addresses are the real ones: `N@s.whatsapp.net`, `L@lid`. What this network cannot do yet
-//! is answered with 501 and `{ "error": "..." }`; 400 and 404 as in the simulator.
+//! The same API as the simulator's, so that a test can drive either network; its types are in
+//! `network::simulator::answers`. Addresses are the real network's: `N@s.whatsapp.net`, `L@lid`. Unsupported calls are
+//! answered with 501 and `{ "error": "..." }`; 400 and 404 are used as in the simulator.
 //!
 //! | Method and path | Remarks |
 //! |---|---|
-//! | `POST /phones`, `POST /phones/bulk` | registers phones; each gets an identity, prekeys and a LID of its own. Linked devices are told of another `name` |
-//! | `GET`, `DELETE /phones/{n}` | `channel_session` of a device says which node and epoch is logged in |
+//! | `POST /phones`, `POST /phones/bulk` | registers phones with keys and LID; linked devices are sent a new `name` |
+//! | `GET`, `DELETE /phones/{n}` | a device's `channel_session` names the node and epoch that is logged in |
 //! | `POST /phones/{n}/link` `{ raw }` or `{ pair_code }` | scans a QR text or types a code. 200 `{ device }` once the companion has *answered the pairing* (`pair-device-sign`), 400 where it did not within 10 s, refused it, or the text is unknown or expired |
-//! | `POST /phones/{n}/unlink` `{ device? }` | stream error 401 `device_removed`, later log-ins get 401 |
+//! | `POST /phones/{n}/unlink` `{ device? }` | stream error 401 `device_removed`; later logins get 401 |
 //! | `POST /phones/{n}/ban` `{ until? }` | 402 with `until`, else 403 |
-//! | `POST /phones/{n}/invalidate` | later log-ins get 401 as the keys are forgotten; a live one gets stream error 401 |
-//! | `POST /phones/{n}/replace` `{ device? }` | a foreign client takes the device's place: stream error 409 `replaced` to the live session. The foreigner goes at once |
+//! | `POST /phones/{n}/invalidate` | forgets the keys: later logins get 401, live sessions stream error 401 |
+//! | `POST /phones/{n}/replace` `{ device? }` | a foreign client takes over, and leaves: stream error 409 `replaced` |
 //! | `POST /phones/{n}/messages` | `to` a number or an address, of a group too, `count`, `message_id`; types `text`, `reaction`, `edit`, `delete`, `location`, `contact`, `poll`, `pin`, `unpin`, media of every kind, with `quoted`, `mentions`, `forwarded`, `ephemeral_expiration`; encrypted to every device of both sides. What it may be about is also what another device of the account wrote |
 //! | `GET`, `DELETE /phones/{n}/inbox` | what the phone *decrypted*; `media.intact` says whether its media could be downloaded, opened, and was what the message said; own messages of the account's other devices are not in it |
-//! | `POST /phones/{n}/open-chat` `{ with }` | read receipts for what it got from there |
+//! | `POST /phones/{n}/open-chat` `{ with }` | sends read receipts for the messages of that chat |
 //! | `POST /phones/{n}/play` `{ id }`, `/react` `{ id, emoji }` | |
-//! | `POST /phones/{n}/disclose` `{ to }` | ends `hide_number` towards `to` |
+//! | `POST /phones/{n}/disclose` `{ to }` | ends `hide_number` for `to` |
 //! | `/phones/{n}/groups` and below | create, list, show, subject, description, settings, participants, invite, join, join requests, leave, picture (`PUT`, the bytes); no preview |
-//! | `GET /pictures/{id}` | a picture, as its URL leads to it |
+//! | `GET /pictures/{id}` | the picture that a picture URL names |
 //! | `GET /sessions`, `/logins`, `/stats`, `/accepted` | as in the simulator |
 //! | `GET`, `PUT`, `DELETE /faults` | see below |
 //! | `POST /reset`, `GET /healthz` | |
@@ -53,13 +57,13 @@
 //! | `GET /devices/{n}` | `{ data: [ { id, registration_id, signed_prekey_id, prekeys_left, highest_prekey_id, queue, connected, last_login_at, signal_sessions, shows: { "": presence, CHAT: "composing", … } } ], total }` |
 //! | `GET /phones/{n}/receipts?id=` | `{ data: [ { id, from, type, at } ], total }`: receipts that reached the phone |
 //! | `POST /phones/{n}/forget-session` `{ with }` | the phone loses its Signal sessions with that number's devices, so that the next message cannot be decrypted and a retry receipt goes out |
-//! | `POST /phones/{n}/corrupt` `{ to, count? }` | the next `count` (1) messages of the phone to `to` are damaged on the wire, so that the channel cannot read them and must ask again |
-//! | `GET /sources` | `{ chat: { ADDRESS: count }, media: { … } }`: how many connections came from where to these ports |
-//! | `DELETE /media?everywhere=` | all uploaded files are gone, as at the network after some weeks; phones can upload theirs again, unless it is `true` |
-//! | `POST /media/expire-auth` | what clients come with to the media port is answered 401 until they ask for what they are to come with |
-//! | `POST /devices/{n}/{device}/cut` | the device's connection is closed without a word |
-//! | `POST /devices/{n}/{device}/spend-prekeys` | all one-time prekeys of the device are given away, and it is told that none is left |
-//! | `POST /devices/{n}/{device}/stream-error` `{ code }` | that stream error, then the end |
+//! | `POST /phones/{n}/corrupt` `{ to, count? }` | damages the next `count` (1) messages to `to`, to force retries |
+//! | `GET /sources` | `{ chat: { ADDRESS: count }, media: { … } }`: connections to these ports, by source address |
+//! | `DELETE /media?everywhere=` | loses all uploads; phones can upload theirs again, unless it is `true` |
+//! | `POST /media/expire-auth` | the media port answers 401 until clients request new credentials |
+//! | `POST /devices/{n}/{device}/cut` | closes the device's connection without a stream error |
+//! | `POST /devices/{n}/{device}/spend-prekeys` | uses up all one-time prekeys of the device, and notifies it |
+//! | `POST /devices/{n}/{device}/stream-error` `{ code }` | sends that stream error, then closes the connection |
 //! | `POST /devices/{n}/{device}/failure` `{ reason, code?, expire_s? }`, `DELETE ...` | every log-in of the device is refused with `<failure reason>` until it is taken back |
 //!
 //! `PUT /faults` takes the fields of the simulator that make sense here (`accept_delay_ms`, `accept_jitter_ms`,
@@ -68,13 +72,13 @@
 //!
 //! | Field | Effect |
 //! |---|---|
-//! | `ik: "accept" \| "reject"` | a resumed log-in is answered with the server's static key, so that the client falls back to XX |
+//! | `ik: "accept" \| "reject"` | `reject` answers resumed logins with the server's static key: the client uses XX |
 //! | `pairing: "ok" \| "hmac" \| "drop_sign"` | the pairing's HMAC is wrong; or the client's answer is thrown away and its connection cut: the phone shows a failed link and no device is registered |
-//! | `usync_empty: [number]` | queries for devices find none for these |
-//! | `prekeys_empty: [number]` | bundles of these come without a one-time prekey |
-//! | `groups_delay_ms: n` | what is asked of groups is done at once and answered so much later |
-//! | `media: { status } \| null` | the media port answers everything with that status |
-//! | `offline_primer: bool` | whether the first few waiting stanzas come before the client asks for a batch |
+//! | `usync_empty: [number]` | device queries for these numbers return none |
+//! | `prekeys_empty: [number]` | bundles of these numbers have no one-time prekey |
+//! | `groups_delay_ms: n` | group queries are executed at once and answered after this delay |
+//! | `media: { status } \| null` | the media port answers every request with this status |
+//! | `offline_primer: bool` | the first few queued stanzas are sent before the client requests a batch |
 
 #![cfg(feature = "server")]
 
@@ -109,21 +113,21 @@ use tokio_util::task::TaskTracker;
 
 use self::state::State;
 
-/// Where a test network listens. All of it must be loopback.
+/// Addresses of a test network. All of them must be loopback addresses.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// Of the control API.
+    /// Listener of the control API.
     pub control: SocketAddr,
-    /// Where clients dial: `ws://ADDRESS/ws/chat`.
+    /// Listener for clients: `ws://ADDRESS/ws/chat`.
     pub chat: SocketAddr,
-    /// Where media is: `http`, though the wire calls it `https`. A client of tests puts that right.
+    /// Media port: plain `http`, although the protocol says `https`; test clients replace the scheme.
     pub media: SocketAddr,
-    /// Multiplies the life of QR texts.
+    /// Multiplies the lifetime of QR texts.
     pub qr_time_scale: f64,
 }
 
 impl Config {
-    /// Free ports of 127.0.0.1.
+    /// Any free ports on 127.0.0.1.
     pub fn anywhere() -> Self {
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
         Self { control: anywhere, chat: anywhere, media: anywhere, qr_time_scale: 1.0 }
@@ -141,14 +145,14 @@ pub struct TestNet {
 
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// Wakes the timer when something became due earlier than it expects.
+    /// Wakes the timer task when something is due before the time that it waits for.
     earlier: Notify,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
 impl Shared {
-    /// Calls the state. The lock is held for this call alone, never over an await.
+    /// Runs `call` on the state. The lock is held only for this call, never over an await.
     pub(crate) fn with<T>(&self, call: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         let before = state.next_due();
@@ -163,10 +167,10 @@ impl Shared {
 }
 
 impl TestNet {
-    /// Starts a test network, which lives until [`shutdown`](Self::shutdown).
+    /// Starts a test network, which runs until [`shutdown`](Self::shutdown).
     ///
     /// # Errors
-    /// An address that is not loopback or cannot be listened on, or a scale that makes no sense.
+    /// An address is not a loopback address or cannot be bound, or the time scale is invalid.
     pub async fn start(config: Config) -> io::Result<Self> {
         let refuse = |text: String| io::Error::new(io::ErrorKind::InvalidInput, text);
         for (name, address) in [("control", config.control), ("chat", config.chat), ("media", config.media)] {
@@ -193,17 +197,17 @@ impl TestNet {
         Ok(Self { shared, control: control_address, chat: chat_address, media: media_address })
     }
 
-    /// Where the control API is.
+    /// Address of the control API.
     pub fn control_address(&self) -> SocketAddr {
         self.control
     }
 
-    /// Where clients dial.
+    /// Address of the listener for clients.
     pub fn chat_address(&self) -> SocketAddr {
         self.chat
     }
 
-    /// Where media is.
+    /// Address of the media port.
     pub fn media_address(&self) -> SocketAddr {
         self.media
     }
@@ -216,7 +220,7 @@ impl TestNet {
     }
 }
 
-/// Does what is due, when it is due.
+/// Runs timers when they are due.
 async fn run_timers(shared: Arc<Shared>) {
     loop {
         let due = shared.with(|state| {

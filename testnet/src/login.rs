@@ -1,4 +1,4 @@
-//! Log-ins of devices, and how they end.
+//! Logins of devices, and how they end.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use crate::stanza::{SERVER, element, parent, stream_error, text};
 use crate::state::{ConnectionId, State};
 use crate::wire::{Caller, Outlet};
 
-/// Who has shaken hands.
+/// A client that has completed the handshake.
 pub struct Newcomer {
     pub caller: Caller,
     pub payload: ClientPayload,
@@ -27,9 +27,9 @@ pub struct Connection {
     pub caller: Caller,
     pub since: Timestamp,
     pub phase: Phase,
-    /// Acknowledgements that the fault `hold_inbound_acks` keeps back.
+    /// Acknowledgements held back by the fault `hold_inbound_acks`.
     pub held: Vec<StanzaKey>,
-    /// When the last answer to a message is due, so that answers keep their order.
+    /// When the last response to a message is due, so that responses keep their order.
     pub answers_until: Option<Instant>,
 }
 
@@ -40,26 +40,26 @@ pub enum Phase {
         login_seq: u64,
         drain: Drain,
     },
-    /// The stream was ended; what still comes is late.
+    /// The stream has ended; further stanzas are late.
     Ended,
 }
 
-/// How far a log-in is with what waits for the device.
+/// Progress of delivering the queue after a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drain {
-    /// The client has not said that it is ready.
+    /// The client has not declared itself active.
     Inactive,
-    /// The client asks for one batch after another; so many went out.
+    /// The client requests batches; `sent` stanzas were sent.
     Batches { sent: usize },
-    /// Everything goes out as it comes.
+    /// Stanzas are sent as soon as they arrive.
     Live,
 }
 
-/// How many waiting stanzas come unasked where the fault `offline_primer` is on.
+/// Queued stanzas that are sent unrequested with the fault `offline_primer`.
 const PRIMER: usize = 5;
 
 impl State {
-    /// Takes a client that has shaken hands: for a pairing, or for a log-in.
+    /// Registers a client after its handshake, for pairing or login.
     pub fn arrive(&mut self, newcomer: Newcomer, outlet: Outlet) -> ConnectionId {
         let id = self.next();
         let Newcomer { caller, payload, key } = newcomer;
@@ -152,7 +152,7 @@ impl State {
         self.write(id, success);
     }
 
-    /// Ends a connection, with a stream error or in silence.
+    /// Ends a connection, with a stream error or without one.
     pub fn end(&mut self, id: ConnectionId, code: Option<&str>, how: LoginEnd) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let phase = std::mem::replace(&mut connection.phase, Phase::Ended);
@@ -182,14 +182,14 @@ impl State {
         }
     }
 
-    /// A connection is gone.
+    /// Removes a closed connection.
     pub fn leave(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.remove(&id) {
             self.ended(id, connection.phase, LoginEnd::Lost);
         }
     }
 
-    /// The client says that it is ready: it learns what waits for it.
+    /// Handles a client that declares itself active: it is told how many stanzas are queued.
     pub fn activate(&mut self, id: ConnectionId, at: DeviceAddress) {
         let Some(device) = self.device_mut(at) else { return };
         let (mut redelivered, mut classes) = (0, [0_usize; 4]);
@@ -225,7 +225,7 @@ impl State {
         }
     }
 
-    /// Sends the next `count` waiting stanzas, and the end marker behind the last.
+    /// Sends the next `count` queued stanzas, and the end marker after the last one.
     fn send_waiting(&mut self, id: ConnectionId, at: DeviceAddress, count: usize) {
         let Some(Drain::Batches { mut sent }) = self.drain(id) else { return };
         let Some(device) = self.device_mut(at) else { return };
@@ -271,7 +271,7 @@ impl State {
         }
     }
 
-    /// The nodes of the fault `cut_node` lose their connections.
+    /// Closes the connections of the nodes named by the fault `cut_node`.
     pub fn cut_nodes(&mut self) {
         let cut: Vec<ConnectionId> = self
             .connections
@@ -286,7 +286,7 @@ impl State {
 }
 
 enum Refusal {
-    /// The connection is closed without a word.
+    /// The connection is closed without a stanza.
     Cut,
     Failure(Box<Node>),
 }

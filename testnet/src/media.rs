@@ -1,4 +1,4 @@
-//! The media port: encrypted files, kept in memory, under the names that their hash gives them.
+//! The media port: encrypted files in memory, named by their hash.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,28 +15,28 @@ use sha2::{Digest, Sha256};
 
 use crate::Shared;
 
-/// The largest file, encryption included.
+/// Size limit of a file, including encryption.
 const MAX_FILE: usize = 26 * 1024 * 1024;
 
-/// How much all files may take; the oldest go first.
+/// Size limit of all files together; the oldest are dropped first.
 const MAX_BYTES: usize = 1024 * 1024 * 1024;
 
-/// What was uploaded.
+/// The uploaded files.
 #[derive(Default)]
 pub struct Files {
     by_path: HashMap<String, Bytes>,
     order: VecDeque<String>,
     bytes: usize,
-    /// What the network has lost; phones have it yet.
+    /// Files that the network has lost, but phones still have.
     lost: HashMap<String, Bytes>,
-    /// How often what clients may come with was changed.
+    /// Number of changes of the media credentials.
     auth: u64,
     pub uploads: u64,
     pub downloads: u64,
 }
 
 impl Files {
-    /// Keeps a file; returns the path under which it is found.
+    /// Stores a file and returns its path.
     pub fn keep(&mut self, file: Bytes) -> String {
         let path = format!("/v/{}", BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(&file)));
         self.uploads += 1;
@@ -57,14 +57,14 @@ impl Files {
         self.by_path.get(path).cloned()
     }
 
-    /// Forgets all files, as the network does it after some weeks; phones keep theirs, or not.
+    /// Loses all files, as the real network does after some weeks; phones keep theirs unless `everywhere`.
     pub fn forget(&mut self, everywhere: bool) {
         let Self { by_path, auth, uploads, downloads, .. } = std::mem::take(self);
         let lost = if everywhere { HashMap::new() } else { by_path };
         *self = Self { lost, auth, uploads, downloads, ..Self::default() };
     }
 
-    /// A phone uploads again what was lost, to another place than before.
+    /// Uploads a lost file again, to a new path.
     pub fn again(&mut self, path: &str) -> Option<String> {
         let file = self.lost.remove(path)?;
         let path = format!("{path}-again");
@@ -74,18 +74,18 @@ impl Files {
         Some(path)
     }
 
-    /// What clients are to come with.
+    /// The credentials that clients need for the media port.
     pub fn auth(&self) -> String {
         format!("testnet-{}", self.auth)
     }
 
-    /// It is another from now on.
+    /// Invalidates the current credentials.
     pub fn expire_auth(&mut self) {
         self.auth += 1;
     }
 }
 
-/// Answers a request of the media port.
+/// Handles a request to the media port.
 pub async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Full<Bytes>> {
     let refused = shared.with(|state| state.faults.media).and_then(|media| StatusCode::from_u16(media.status).ok());
     if let Some(status) = refused {
@@ -106,7 +106,7 @@ pub async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Response
             });
             file.map_or_else(|| respond(StatusCode::NOT_FOUND, Bytes::new()), |file| respond(StatusCode::OK, file))
         }
-        // Whether an upload can go on: it begins anew.
+        // Asks whether an upload can be resumed; it always starts from the beginning.
         Method::POST if query.split('&').any(|pair| pair == "resume=1") => {
             respond(StatusCode::OK, Bytes::from(json!({ "resume": "0" }).to_string()))
         }

@@ -1,4 +1,4 @@
-//! Subscribers' numbers, their LIDs, and the addresses of their devices on the wire.
+//! Phone numbers, their LIDs, and the addresses of devices on the wire.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use model::address::Address;
 use serde::{Deserialize, Serialize};
 use wacore_binary::{Jid, Server};
 
-/// Fifteen digits: so many numbers and LIDs there are.
+/// Count of numbers and LIDs with at most fifteen digits.
 const SPACE: u64 = 1_000_000_000_000_000;
 
 const PHONE_DOMAIN: &str = "s.whatsapp.net";
 
-/// A subscriber's number: three to fifteen digits that do not begin with 0.
+/// A phone number: three to fifteen digits, the first not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Number(u64);
@@ -38,12 +38,12 @@ impl Number {
         if well_formed { digits.parse().ok().map(Self) } else { None }
     }
 
-    /// The number that comes `offset` after this one, while it has at most fifteen digits.
+    /// The number `offset` after this one, unless it has more than fifteen digits.
     pub fn plus(self, offset: u64) -> Option<Self> {
         self.0.checked_add(offset).filter(|number| *number < SPACE).map(Self)
     }
 
-    /// The number's LID: fifteen digits, the same for ever, no other number's.
+    /// The number's LID: fifteen digits, constant and unique.
     fn lid_digits(self) -> String {
         format!("{:015}", SPACE - 1 - self.0)
     }
@@ -56,7 +56,7 @@ impl Number {
         Self::parse(&number.to_string())
     }
 
-    /// The subscriber that an address of the wire names, by its number or its LID.
+    /// The number that an address of the wire names, directly or by its LID.
     pub fn of_jid(jid: &Jid) -> Option<Self> {
         match jid.server {
             Server::Pn => Self::parse(&jid.user),
@@ -65,7 +65,7 @@ impl Number {
         }
     }
 
-    /// A number, a phone address or a LID, as the control API is given them.
+    /// Parses a number, a phone address or a LID, as the control API accepts them.
     pub fn of_text(text: &str) -> Option<Self> {
         match text.split_once('@') {
             None => Self::parse(text.strip_prefix('+').unwrap_or(text)),
@@ -83,7 +83,7 @@ impl Number {
         Jid::lid(self.lid_digits())
     }
 
-    /// As the control API shows it.
+    /// The address in the form of the control API.
     pub fn address(self) -> Address {
         address(&self.pn())
     }
@@ -103,20 +103,20 @@ impl fmt::Display for Number {
     }
 }
 
-/// An address of the wire as the control API shows it.
+/// Converts an address of the wire to the form of the control API.
 pub fn address(jid: &Jid) -> Address {
     let text = jid.to_non_ad().to_string();
     Address::parse(&text).unwrap_or_else(|_| Address::lid(&jid.user))
 }
 
-/// One device of a subscriber; 0 is the phone.
+/// One device of an account; 0 is the phone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceAddress {
     pub number: Number,
     pub device: u16,
 }
 
-/// Which of a subscriber's two names the wire uses.
+/// Whether an address of the wire is a phone number or a LID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
     Number,

@@ -1,4 +1,4 @@
-//! Pairing: a client that has no account shows a QR text or a code, a phone takes it and vouches for the device.
+//! Pairing: a new client shows a QR text or a code; a phone accepts it and signs the device's identity.
 
 mod code;
 
@@ -27,12 +27,12 @@ use crate::number::{Naming, Number};
 use crate::stanza::{SERVER, bytes, element, parent, stream_error, text, uint_of};
 use crate::state::{ConnectionId, State};
 
-/// So many texts one after the other: the first lives 60 s, the others 20 s.
+/// Number of QR texts of a client: the first is valid for 60 s, the others for 20 s each.
 const TEXTS: u32 = 6;
 const FIRST: Duration = Duration::from_secs(60);
 const NEXT: Duration = Duration::from_secs(20);
 
-/// A phone has at most this many linked devices.
+/// Maximum number of linked devices of a phone.
 const MAX_DEVICES: usize = 4;
 
 const ACCOUNT_SIGNATURE: [u8; 2] = [6, 0];
@@ -53,19 +53,19 @@ pub struct Registration {
     link: Option<Link>,
 }
 
-/// A phone has scanned the text; the client has to answer.
+/// A pairing that a phone has accepted; the client has to respond.
 struct Link {
     number: Number,
     device: u16,
     key_index: u32,
-    /// The identity that the phone signed, and the key of its signature.
+    /// The identity that the phone has signed, and the key of its signature.
     details: Vec<u8>,
     account_key: [u8; 32],
     outcome: Option<oneshot::Sender<LinkOutcome>>,
 }
 
 impl Registration {
-    /// Tells a phone that waits.
+    /// Reports a failure to the phone, if it is waiting.
     pub fn refuse(&mut self, why: &str) {
         self.settle(Err(ControlError::Invalid(why.into())));
     }
@@ -73,7 +73,7 @@ impl Registration {
     fn settle(&mut self, outcome: LinkOutcome) {
         let typed = self.code.as_mut().and_then(CodeRequest::outcome);
         if let Some(waiting) = self.link.as_mut().and_then(|link| link.outcome.take()).or(typed) {
-            // Whoever asked may have gone.
+            // The caller may be gone.
             let _ = waiting.send(outcome);
         }
     }
@@ -106,7 +106,7 @@ impl State {
         }
     }
 
-    /// A phone scans the text of a QR code; `outcome` is told how it ends.
+    /// Scans the text of a QR code; `outcome` receives the result.
     pub fn scan(
         &mut self,
         number: Number,
@@ -119,7 +119,7 @@ impl State {
         let [reference, wire_key, identity, secret, ..] = fields.as_slice() else {
             return Err(invalid("the text is no QR text: it must have five fields between commas"));
         };
-        // Newer clients show a link whose last part is the text.
+        // Newer clients show a URL that ends with the text.
         let reference = reference.rsplit('#').next().unwrap_or_default();
         let now = Instant::now();
         let found = self.connections.iter().find_map(|(id, connection)| match &connection.phase {
@@ -147,7 +147,7 @@ impl State {
         self.vouch(id, number, &secret, outcome)
     }
 
-    /// Whether a phone may have one more device.
+    /// Checks that a phone may have one more device.
     fn check_room(&self, number: Number) -> Result<(), ControlError> {
         let full = self.account(number)?.devices.len() >= MAX_DEVICES;
         if full || self.faults.refuse_pairing == Some(RefusePairing::DeviceLimit) {
@@ -156,7 +156,7 @@ impl State {
         Ok(())
     }
 
-    /// The phone vouches for a device, under the secret that both have.
+    /// Signs a device's identity, authenticated with the secret shared by phone and device.
     fn vouch(
         &mut self,
         id: ConnectionId,
@@ -169,7 +169,7 @@ impl State {
         let now = self.now();
         let account = self.account_mut(number)?;
         let (device, key_index) = (account.next_device, account.next_key_index);
-        // An attempt takes the id with it, as at the network.
+        // As in the real network, even a failed attempt uses up the device id.
         account.next_device += 1;
         account.next_key_index += 1;
         let signal = account.phone.signal();
@@ -225,7 +225,7 @@ impl State {
         }
     }
 
-    /// What a client writes that waits to be paired.
+    /// Handles stanzas of a client that waits to be paired.
     pub fn take_registering(&mut self, id: ConnectionId, stanza: &NodeRef<'_>) {
         let fault = self.faults.pairing;
         let now = self.now();
@@ -313,7 +313,7 @@ impl Registration {
         })
     }
 
-    /// The whole device identity of a client's answer, if its signature is right.
+    /// The complete device identity in a client's response, if its signature is valid.
     fn verify(&self, link: &Link, answer: &NodeRef<'_>) -> Option<Vec<u8>> {
         let signed = answer.get_optional_child("device-identity")?.content_bytes()?;
         let mut signed = ADVSignedDeviceIdentity::decode_from_slice(signed).ok()?;
@@ -321,13 +321,13 @@ impl Registration {
         let parts: [&[u8]; 4] = [&DEVICE_SIGNATURE, &link.details, &self.identity, &link.account_key];
         let right = signed.details.as_deref() == Some(link.details.as_slice())
             && identity.verify_signature(&parts.concat(), signed.device_signature.as_deref()?);
-        // A client may leave it out, as the network knows it.
+        // Clients may omit the key, since the network knows it.
         signed.account_signature_key = Some(link.account_key.to_vec());
         right.then(|| signed.encode_to_vec())
     }
 }
 
-/// Whether a prekey has the signature of an identity.
+/// Whether a prekey is signed by an identity.
 pub fn signed_by(identity: &[u8; 32], signed: &SignedKey) -> bool {
     let identity = PublicKey::from_djb_public_key_bytes(identity);
     let prekey = PublicKey::from_djb_public_key_bytes(&signed.public);

@@ -1,4 +1,4 @@
-//! Messages, receipts and acknowledgements between devices. The server reads the heads of ciphertexts and nothing else.
+//! Messages, receipts and acknowledgements between devices. The server reads only the clear heads of ciphertexts.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Instant;
@@ -17,18 +17,18 @@ use crate::phone::{Arrival, EncType};
 use crate::stanza::{bytes, element, jid, parent, text};
 use crate::state::{ConnectionId, State, Timer};
 
-/// The longest message id that is taken.
+/// Longest accepted message id.
 const MAX_ID: usize = 128;
 
-/// A receipt of a phone.
+/// A receipt that a phone sends.
 pub struct Receipt<'a> {
     pub from: Number,
-    /// How it names itself.
+    /// Whether the phone is named by number or LID.
     pub naming: Naming,
     pub to: Number,
     pub group: Option<&'a Jid>,
     pub ids: &'a [String],
-    /// `None` for delivered.
+    /// The receipt's type; `None` means delivered.
     pub kind: Option<&'static str>,
 }
 
@@ -37,19 +37,19 @@ pub struct Receipt<'a> {
 struct Enc {
     kind: EncType,
     bytes: Vec<u8>,
-    /// The how-manieth copy it is that was asked for.
+    /// Number of the retry that the ciphertext answers.
     count: Option<String>,
     mediatype: Option<String>,
 }
 
-/// One ciphertext of a message, and for whom it is.
+/// One ciphertext of a message, and its recipient.
 struct Sealed {
     to: DeviceAddress,
     naming: Naming,
     enc: Enc,
 }
 
-/// A message apart from its ciphertexts.
+/// A message without its ciphertexts.
 struct Message<'a> {
     from: DeviceAddress,
     chat: Jid,
@@ -93,7 +93,7 @@ impl State {
             self.answer(connection, &id, &to, Some(("error", code.to_string())));
             return;
         }
-        // An own phone's peer messages and what was asked for again are no messages of the ledger.
+        // The ledger does not include messages to the account's own devices (`peer`), nor retries.
         let known = !again && !peer && self.ledger.seen(from.number, &id);
         if known && self.faults.dedup {
             self.ledger.stats.duplicates_dropped += 1;
@@ -112,7 +112,7 @@ impl State {
         let device_identity = stanza.get_optional_child("device-identity").and_then(NodeRef::content_bytes);
         let message = Message {
             from,
-            // What an own device asked for again belongs to another chat than the device's.
+            // A retry for a device of the same account belongs to another chat than that device's.
             chat: jid(stanza, "recipient").unwrap_or_else(|| to.clone()),
             group: to.is_group().then(|| to.clone()),
             id: &id,
@@ -135,7 +135,8 @@ impl State {
         }
     }
 
-    /// The hash of the devices that a direct message is for, its author's own among them, where it was written to others.
+    /// If a direct message was not encrypted for exactly the devices of both accounts, except its author: the hash of
+    /// the right device list.
     fn other_devices(&self, from: DeviceAddress, to: &Jid, sealed: &[Sealed]) -> Option<String> {
         let devices_of = |number: Number| {
             let devices = self.accounts.get(&number).map(Account::device_ids).unwrap_or_default();
@@ -151,7 +152,7 @@ impl State {
         MessageUtils::participant_list_hash(&meant).ok()
     }
 
-    /// The code with which a message is refused.
+    /// The error code if a message must be refused.
     fn refusal(&self, from: Number, to: &Jid, is_empty: bool) -> Option<u16> {
         if let Some(nack) = self.faults.nack.filter(|nack| Faults::hits(nack.pct)) {
             return Some(nack.code);
@@ -163,18 +164,18 @@ impl State {
         } else if !Number::of_jid(to).is_some_and(|number| self.accounts.contains_key(&number)) {
             return Some(404);
         }
-        // A message for nobody is a wrong stanza.
+        // A message without ciphertexts is invalid.
         is_empty.then_some(479)
     }
 
-    /// The members of a group, where somebody may write to it.
+    /// The members of a group, if `from` may write to it.
     pub fn check_group_message(&self, group: &Jid, from: Number) -> Result<Vec<Number>, GroupRefusal> {
         let group = self.group(group)?;
         group.check(from, group.announcement)?;
         Ok(group.members.keys().copied().collect())
     }
 
-    /// Answers a message, in the order in which messages came. `says` is an attribute that the answer has beside the usual ones.
+    /// Acknowledges a message, in the order of messages. `says` is an additional attribute of the response.
     fn answer(&mut self, connection: ConnectionId, id: &str, to: &Jid, says: Option<(&'static str, String)>) {
         let mut ack = element("ack")
             .attr("class", "message")
@@ -195,7 +196,7 @@ impl State {
         }
     }
 
-    /// Every device of every member gets what all get, and its own part where there is one.
+    /// Delivers a group message to every device of every member, with the device's own ciphertext if there is one.
     fn deliver_to_group(&mut self, message: &Message<'_>, sealed: Vec<Sealed>, shared: Enc) {
         let Some(group) = &message.group else { return };
         let members: Vec<Number> =
@@ -248,7 +249,7 @@ impl State {
         self.enqueue(to, "message", message.id, stanza.children(children).build());
     }
 
-    /// The head of a message as a device sees it: whom it is from, under the names that it may know.
+    /// The head of a message for a device, with the name of the sender that the device may see.
     pub fn message_from(
         &self,
         from: DeviceAddress,
@@ -278,7 +279,7 @@ impl State {
         }
     }
 
-    /// Puts a stanza into a device's queue, and on the wire where the device is there.
+    /// Adds a stanza to a device's queue, and sends it if the device is connected.
     pub fn enqueue(&mut self, to: DeviceAddress, class: &'static str, id: &str, stanza: Node) {
         let Some(device) = self.device(to) else { return };
         let connection = device.connection;
@@ -298,7 +299,7 @@ impl State {
         }
     }
 
-    /// A phone's receipt goes to every linked device of the author, and to the author's phone.
+    /// Delivers a phone's receipt to all devices of the author, including the phone.
     pub fn receipt_of_phone(&mut self, receipt: Receipt<'_>) {
         let Receipt { from, naming, to, group, ids, kind } = receipt;
         let [first, rest @ ..] = ids else { return };
@@ -320,7 +321,7 @@ impl State {
         }
     }
 
-    /// A device's receipt: it takes the messages out of the device's queue and goes to their author.
+    /// Handles a device's receipt: it acknowledges messages in the device's queue, and is forwarded to their author.
     pub fn take_receipt(&mut self, connection: ConnectionId, from: DeviceAddress, stanza: &NodeRef<'_>) {
         let (Some(id), Some(to)) = (text(stanza, "id"), jid(stanza, "to")) else { return };
         let kind = text(stanza, "type");
@@ -340,7 +341,7 @@ impl State {
         if kind.as_deref() == Some("retry") {
             let error = stanza.get_optional_child("retry").and_then(|retry| text(retry, "error"));
             self.check.retry();
-            // 3: an unknown prekey, one-time or signed.
+            // Error 3 means an unknown prekey, one-time or signed.
             if let (Some("3"), Some(author)) = (error.as_deref(), author) {
                 let waiting = self.unacknowledged(from);
                 self.check.prekey_unknown(from, author, &id, &waiting);
@@ -363,7 +364,7 @@ impl State {
         if author.number == from.number {
             return;
         }
-        // Several devices of one reader: the author hears of the first.
+        // If several devices of a reader send receipts, the author gets only the first.
         let shown = kind.as_deref().filter(|kind| *kind != "inactive");
         self.phone_takes_receipt(author.number, from.number, &ids, shown);
         let devices: Vec<u16> = self
@@ -387,13 +388,13 @@ impl State {
         }
     }
 
-    /// The ids of the messages that a device has not acknowledged.
+    /// Ids of the messages that a device has not acknowledged.
     fn unacknowledged(&self, device: DeviceAddress) -> HashSet<String> {
         let queue = self.device(device).into_iter().flat_map(|device| &device.queue);
         queue.filter(|waiting| waiting.key.class == "message").map(|waiting| waiting.key.id.clone()).collect()
     }
 
-    /// A retry receipt from one companion to another.
+    /// Forwards a retry receipt from one companion to another.
     fn pass_retry(
         &mut self,
         from: DeviceAddress,
@@ -431,10 +432,10 @@ impl State {
         self.acknowledged(connection, from, StanzaKey { class, id }, None);
     }
 
-    /// A device has a stanza for good.
+    /// Removes an acknowledged stanza from a device's queue.
     fn acknowledged(&mut self, connection: ConnectionId, device: DeviceAddress, key: StanzaKey, kind: Option<&str>) {
         let Some(found) = self.device(device) else { return };
-        // What was read is acknowledged a second time, maybe in a later session.
+        // Read messages are acknowledged twice, possibly in a later session.
         let read = matches!(kind, Some("read" | "played" | "read-self" | "played-self"));
         if !read && !found.delivered_set.contains(&key) {
             self.check.foreign_acknowledgement(device, key.class, &key.id);
@@ -459,7 +460,7 @@ impl State {
         }
     }
 
-    /// The fault `hold_inbound_acks` ends: what was kept back counts, of sessions that still live.
+    /// When the fault `hold_inbound_acks` ends, processes the held acknowledgements of live sessions.
     pub fn release_acknowledgements(&mut self) {
         let held: Vec<(DeviceAddress, Vec<StanzaKey>)> = self
             .connections
@@ -477,7 +478,7 @@ impl State {
     }
 }
 
-/// The head of a receipt: from somebody, or from a group and somebody in it.
+/// The head of a receipt from an account, or from a participant of a group.
 pub fn receipt_from(from: Jid, group: Option<&Jid>) -> NodeBuilder {
     match group {
         Some(group) => element("receipt").attr("from", group.clone()).attr("participant", from),
@@ -507,11 +508,11 @@ impl Enc {
     }
 }
 
-/// The ciphertexts of a message that are for one device each.
+/// The ciphertexts of a message for individual devices.
 fn ciphertexts(stanza: &NodeRef<'_>, to: &Jid) -> Vec<Sealed> {
     let participants = stanza.get_optional_child("participants").and_then(NodeRef::children).unwrap_or_default();
     let named = participants.iter().filter_map(|child| Some((jid(child, "jid")?, child.get_optional_child("enc")?)));
-    // What was asked for again comes alone, in a group with the name of whoever asked.
+    // A retry is a single ciphertext; in a group, it names the device that asked.
     let asker = jid(stanza, "participant").unwrap_or_else(|| to.clone());
     let alone = stanza.get_optional_child("enc").map(|enc| (asker, enc));
     named
@@ -523,7 +524,7 @@ fn ciphertexts(stanza: &NodeRef<'_>, to: &Jid) -> Vec<Sealed> {
         .collect()
 }
 
-/// The ciphertext that is for all members of a group.
+/// The ciphertext for all members of a group.
 fn shared_ciphertext(stanza: &NodeRef<'_>) -> Option<Enc> {
     stanza.get_children_by_tag("enc").find_map(Enc::parse).filter(|enc| enc.kind == EncType::SenderKey)
 }

@@ -1,9 +1,9 @@
-//! Stanzas that the server writes, and how it reads what it is sent.
+//! Helpers that build and read stanzas.
 
 use wacore_binary::builder::NodeBuilder;
 use wacore_binary::{Jid, Node, NodeRef};
 
-/// Whom everything comes from that no subscriber sent.
+/// Sender of everything that no account has sent.
 pub const SERVER: &str = "s.whatsapp.net";
 
 pub fn text(node: &NodeRef<'_>, name: &str) -> Option<String> {
@@ -14,7 +14,7 @@ pub fn jid(node: &NodeRef<'_>, name: &str) -> Option<Jid> {
     node.get_attr(name).and_then(wacore_binary::node::ValueRef::to_jid)
 }
 
-/// A number of at most four bytes, the highest first.
+/// A big-endian number of at most four bytes.
 pub fn uint(node: &NodeRef<'_>) -> Option<u32> {
     uint_of(node.content_bytes()?)
 }
@@ -47,7 +47,7 @@ pub fn parent(tag: &'static str, children: impl IntoIterator<Item = Node>) -> No
     NodeBuilder::new(tag).children(children).build()
 }
 
-/// The answer to a query.
+/// The response to a query.
 pub fn result(id: &str) -> NodeBuilder {
     NodeBuilder::new("iq").attr("from", SERVER).attr("type", "result").attr("id", id)
 }

@@ -1,5 +1,5 @@
-//! Everything the server knows, behind one lock. Its methods take what arrives and write what follows from it to the
-//! outlets of connections, which never waits; what is due later stands in [`Timer`]s.
+//! The whole state of the server, behind one lock. Its methods handle received stanzas and put the results into the
+//! outlets of connections, which never blocks; later actions are [`Timer`]s.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -19,17 +19,17 @@ use crate::wire::ServerKeys;
 
 pub type ConnectionId = u64;
 
-/// What is done later.
+/// An action that is due later.
 pub enum Timer {
-    /// An answer to a message or to a question.
+    /// A response to a message or a query.
     Answer { connection: ConnectionId, stanza: Node },
-    /// A phone reads what it got from somebody.
+    /// A phone reads a message.
     Read { number: Number, id: String, from: Number },
 }
 
 pub struct State {
     pub accounts: BTreeMap<Number, Account>,
-    /// By the user part of their address.
+    /// Groups by the user part of their address.
     pub groups: BTreeMap<String, Group>,
     pub connections: HashMap<ConnectionId, Connection>,
     pub keys: ServerKeys,
@@ -39,7 +39,7 @@ pub struct State {
     pub files: Files,
     /// Host and port of the media port.
     pub media_host: String,
-    /// Of the control API, by which pictures are looked at.
+    /// Host and port of the control API, for picture URLs.
     pub control_host: String,
     timers: BTreeMap<(Instant, u64), Timer>,
     counter: u64,
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// Forgets everything but its own key, which is the network's for good, and cuts everybody off.
+    /// Resets everything except the server's key, which is permanent, and closes all connections.
     pub fn reset(&mut self) {
         for connection in self.connections.values() {
             connection.outlet.cut();
@@ -73,7 +73,7 @@ impl State {
         *self = Self { keys, counter, ..Self::new(self.faults.qr_time_scale, media, control) };
     }
 
-    /// A number that was not given out before.
+    /// A unique number.
     pub fn next(&mut self) -> u64 {
         self.counter += 1;
         self.counter
@@ -83,7 +83,7 @@ impl State {
         Timestamp::now()
     }
 
-    /// Seconds, as stanzas have them.
+    /// The current time in seconds, as stanzas use it.
     pub fn seconds(&self) -> i64 {
         self.now().unix_seconds()
     }
@@ -101,7 +101,7 @@ impl State {
         self.timers.keys().next().map(|(due, _)| *due)
     }
 
-    /// Does what is due.
+    /// Runs all timers that are due.
     pub fn advance(&mut self) {
         let now = Instant::now();
         while let Some(entry) = self.timers.first_entry()
@@ -122,7 +122,7 @@ impl State {
         }
     }
 
-    /// What a client wrote.
+    /// Handles a stanza of a client.
     pub fn take(&mut self, connection: ConnectionId, stanza: &NodeRef<'_>) {
         let Some(found) = self.connections.get(&connection) else { return };
         match &found.phase {

@@ -1,4 +1,4 @@
-//! `gateway backup verify`: reads a backup through and compares all of it with its manifest.
+//! `gateway backup verify`: reads a whole backup and compares it with its manifest.
 
 use std::fmt::Display;
 use std::io;
@@ -14,13 +14,13 @@ use crate::console::StatusLine;
 use crate::operator::{Verdict, show};
 use crate::refusal::Refusal;
 
-/// Blocks on the place of the backup.
+/// Verifies a backup. Blocks on its storage.
 pub fn run(depot: &Depot, json: bool) -> anyhow::Result<Verdict> {
     let manifest = Manifest::read(depot)?;
     for part in &manifest.groups {
         group(depot, part)?;
     }
-    // Progress is shown to people alone: scripts get one line of JSON.
+    // Progress is shown only on a terminal: scripts get a single JSON line.
     all_media(depot, &manifest, !json && StatusLine::begin().on_terminal)?;
     if json {
         show::json(&json!({ "whole": true, "manifest": manifest }));
@@ -30,7 +30,7 @@ pub fn run(depot: &Depot, json: bool) -> anyhow::Result<Verdict> {
     Ok(Verdict::Well)
 }
 
-/// One line about a backup that is whole.
+/// One line that describes an intact backup.
 pub fn summary(manifest: &Manifest) -> String {
     let states: u64 = manifest.groups.iter().map(|part| part.bytes).sum();
     let media = media_of(manifest);
@@ -45,13 +45,13 @@ pub fn summary(manifest: &Manifest) -> String {
     )
 }
 
-/// Compares the state of a group with what the manifest says of it.
+/// Compares the state of a group with its entry in the manifest.
 pub fn group(depot: &Depot, part: &GroupPart) -> Result<(), Refusal> {
     let found = read_group::<FileError>(depot, part.group, |_, _| Ok(()));
     same(depot, &found.map_err(|error| damaged(depot, &group_name(part.group), error))?, part)
 }
 
-/// What was read of a group has to be what the manifest says.
+/// Checks that a group that was read matches its entry in the manifest.
 pub fn same(depot: &Depot, found: &GroupPart, part: &GroupPart) -> Result<(), Refusal> {
     if found != part {
         let problem = "is complete, but not the one that the manifest names";
@@ -60,7 +60,7 @@ pub fn same(depot: &Depot, found: &GroupPart, part: &GroupPart) -> Result<(), Re
     Ok(())
 }
 
-/// Compares all media with their hashes; `tells` says how far it is.
+/// Compares all media with their hashes; `tells` reports progress.
 pub fn all_media(depot: &Depot, manifest: &Manifest, tells: bool) -> Result<(), Refusal> {
     let mut progress = Progress::begin("media read".to_owned(), media_of(manifest), tells);
     for part in &manifest.media {
@@ -70,12 +70,12 @@ pub fn all_media(depot: &Depot, manifest: &Manifest, tells: bool) -> Result<(), 
     Ok(())
 }
 
-/// How much media a backup has.
+/// Number and size of a backup's media.
 pub fn media_of(manifest: &Manifest) -> Amount {
     Amount { files: manifest.media.len(), bytes: manifest.media.iter().map(|part| part.bytes).sum() }
 }
 
-/// Compares bytes of media with their hash.
+/// Compares one media file with its size and hash.
 pub fn media(depot: &Depot, sha256: &str, bytes: u64) -> Result<(), Refusal> {
     let name = media_name(sha256);
     let read = || -> io::Result<(u64, String)> {
@@ -94,7 +94,7 @@ pub fn damaged(depot: &Depot, name: &str, problem: impl Display) -> Refusal {
     Refusal::new(depot.shown(name), problem, "use another copy of this backup, or another backup")
 }
 
-/// How a group is called.
+/// Name of a group in messages.
 pub fn name_of(group: ShardId) -> String {
     match group {
         0 => "the directory".to_owned(),

@@ -1,4 +1,4 @@
-//! Where a backup lies: a folder, or a prefix in a bucket. Its parts are written and read as streams.
+//! Storage of a backup: a folder, or a prefix in a bucket. Its parts are streamed.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
@@ -20,17 +20,17 @@ use crate::config::{Media, files, validate};
 use crate::key_files::{is_empty_folder, sync_folder, write_atomically};
 use crate::refusal::{Refusal, ensure};
 
-/// How long the next piece of a part may take.
+/// Timeout of the next piece of a part.
 const PIECE: Duration = Duration::from_secs(60);
 
-/// Bytes of an object that are asked for at once.
+/// Size of one range request to a bucket.
 const RANGE: u64 = 8 << 20;
 
-/// The place of one backup.
+/// The storage of one backup.
 #[derive(Clone)]
 pub struct Depot {
     place: Place,
-    /// As it was named.
+    /// The location as the operator named it.
     location: Location,
 }
 
@@ -41,10 +41,10 @@ enum Place {
 }
 
 impl Depot {
-    /// A place. Whether it can be used is seen when it is; `settings` are those of a bucket and a prefix in it.
+    /// Opens a location without accessing it; `settings` returns the settings of a bucket and prefix.
     ///
     /// # Errors
-    /// A [`Refusal`] when a bucket's settings are missing or make no sense.
+    /// A [`Refusal`] when a bucket's settings are missing or invalid.
     pub fn at(
         location: &Location,
         settings: impl FnOnce(&str, &str) -> Result<BucketConfig, Refusal>,
@@ -61,7 +61,7 @@ impl Depot {
         Ok(Self { place, location: location.clone() })
     }
 
-    /// How people find a part.
+    /// Path or URL of a part, for messages.
     pub fn shown(&self, name: &str) -> String {
         match &self.place {
             Place::Folder(folder) => folder.join(name).display().to_string(),
@@ -69,10 +69,10 @@ impl Depot {
         }
     }
 
-    /// Makes sure that nothing lies there; a folder is made.
+    /// Makes sure that the location is empty; creates a folder if it is missing.
     ///
     /// # Errors
-    /// A [`Refusal`] otherwise, or when it cannot be used.
+    /// A [`Refusal`] when the location is not empty or cannot be used.
     pub async fn begin(&self) -> Result<(), Refusal> {
         let subject = format!("--to {}", self.location);
         let is_empty = match &self.place {
@@ -88,10 +88,10 @@ impl Depot {
         }
     }
 
-    /// Writes the body of an answer as a part, in the place of what was there.
+    /// Writes the body of a response as a part, and replaces an existing one.
     ///
     /// # Errors
-    /// When it does not come to its end, or cannot be written; what stands there is then a part of it at most.
+    /// The body is cut off or cannot be written; the part may then be incomplete.
     pub async fn keep(&self, name: &str, answer: Response) -> anyhow::Result<()> {
         let mut pieces = bounded(answer);
         match &self.place {
@@ -101,10 +101,10 @@ impl Depot {
         .with_context(|| self.shown(name))
     }
 
-    /// Removes these parts, as far as they are there, and the folders that were made for them.
+    /// Removes these parts if they exist, and the folders that are empty afterwards.
     ///
     /// # Errors
-    /// When one stays.
+    /// A part cannot be removed.
     pub async fn remove(&self, names: impl Iterator<Item = String>) -> anyhow::Result<()> {
         for name in names {
             match &self.place {
@@ -118,10 +118,10 @@ impl Depot {
         Ok(())
     }
 
-    /// Makes all that was kept survive a power cut, and then writes the part that says that it is whole.
+    /// Syncs everything that was written, then writes the part that marks the backup as complete.
     ///
     /// # Errors
-    /// When something cannot be written.
+    /// Something cannot be written.
     pub async fn conclude(&self, name: &str, text: Vec<u8>) -> anyhow::Result<()> {
         match &self.place {
             Place::Folder(folder) => {
@@ -136,10 +136,10 @@ impl Depot {
         }
     }
 
-    /// Reads a part. Blocks; that of a bucket needs a runtime around it, on a thread that may block.
+    /// Opens a part for reading. Blocks; for a bucket, it must run on a blocking thread within a runtime.
     ///
     /// # Errors
-    /// When it is not there, or cannot be read.
+    /// The part is missing or cannot be read.
     pub fn open(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
         match &self.place {
             Place::Folder(folder) => Ok(Box::new(BufReader::with_capacity(1 << 20, File::open(folder.join(name))?))),
@@ -153,7 +153,7 @@ impl Depot {
     }
 }
 
-/// A bucket at the service that flags describe.
+/// A bucket of the service that the flags describe.
 ///
 /// # Errors
 /// A [`Refusal`] that names the flag.
@@ -183,7 +183,7 @@ pub fn by_flags(bucket: &str, prefix: &str, args: &BucketArgs) -> Result<BucketC
     })
 }
 
-/// A bucket at the service that a node's media lie at, or could.
+/// A bucket of the service configured for media, whether or not media is stored there.
 ///
 /// # Errors
 /// A [`Refusal`] that names the key.
@@ -194,7 +194,7 @@ pub fn by_config(bucket: &str, prefix: &str, media: &Media) -> Result<BucketConf
     Ok(s3.service(bucket, prefix, files::bucket_secret(s3)?.0))
 }
 
-/// The pieces of an answer, each of which comes in time or ends it.
+/// The body of a response as a stream, which fails when a piece takes longer than [`PIECE`].
 fn bounded(answer: Response) -> BoxStream<'static, io::Result<Bytes>> {
     let next = |mut answer: Response| async move {
         match tokio::time::timeout(PIECE, answer.chunk()).await {
@@ -206,7 +206,7 @@ fn bounded(answer: Response) -> BoxStream<'static, io::Result<Bytes>> {
     stream::try_unfold(answer, next).boxed()
 }
 
-/// Writes a file that its owner alone may read.
+/// Writes a file that only its owner may read.
 async fn write_file(path: &Path, mut pieces: BoxStream<'static, io::Result<Bytes>>) -> anyhow::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
@@ -219,7 +219,7 @@ async fn write_file(path: &Path, mut pieces: BoxStream<'static, io::Result<Bytes
     Ok(file.flush().await?)
 }
 
-/// Removes a file, and the folders between it and `root` that are empty then.
+/// Removes a file, and its parent folders below `root` that are empty afterwards.
 fn remove_file(root: &Path, name: &str) -> io::Result<()> {
     match fs::remove_file(root.join(name)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -234,7 +234,7 @@ fn remove_file(root: &Path, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Syncs the files of a folder and of those within it.
+/// Syncs the files of a folder, recursively.
 fn sync_all(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -245,7 +245,7 @@ fn sync_all(folder: &Path) -> io::Result<()> {
     sync_folder(folder)
 }
 
-/// An object that is read from its beginning to its end, a range at a time.
+/// Reads an object from start to end, one range at a time.
 struct Object {
     runtime: Handle,
     bucket: Bucket,
@@ -269,7 +269,8 @@ impl Read for Object {
     }
 }
 
-/// Makes a folder, and says whether nothing lies in it; one that cannot be written is found now, and not after its first file.
+/// Creates a folder and returns whether it is empty. Writes a probe, so that a read-only folder is found before the
+/// first part.
 fn usable(folder: &Path) -> io::Result<bool> {
     fs::create_dir_all(folder)?;
     let is_empty = is_empty_folder(folder)?;

@@ -1,5 +1,5 @@
-//! Backups that a node takes when its operator asks it to: the same as `gateway backup` against its own port. A job
-//! ends with its node; what it has written by then has no manifest, and so is no backup.
+//! Backups that a node takes on request of an operator: the same as `gateway backup` against its own port. A job ends
+//! with its node; what it has written by then has no manifest, and is not a backup.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::cli::backup::Location;
 use crate::config::Media;
 use crate::operator::client::Operator;
 
-/// Jobs that are remembered; the oldest goes.
+/// Number of jobs that are remembered; the oldest is dropped.
 const MOST: usize = 100;
 
-/// The jobs of a node.
+/// The backup jobs of a node.
 pub struct Jobs {
     operator: Operator,
     media: Media,
@@ -27,7 +27,7 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// Of a node whose operator's port that is.
+    /// `operator` is the client of this node's own operators' port.
     pub fn new(operator: Operator, media: Media) -> Self {
         Self { operator, media, jobs: Arc::default() }
     }

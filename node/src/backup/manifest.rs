@@ -1,4 +1,4 @@
-//! `manifest.json`: what a backup consists of, and what each part has to be.
+//! `manifest.json`: the list of a backup's parts, with their sizes and hashes.
 
 use std::io::{self, Read};
 
@@ -15,44 +15,44 @@ use uuid::Uuid;
 use super::depot::Depot;
 use crate::refusal::{Refusal, ensure};
 
-/// The part that tells of all others, and is written last.
+/// The part that describes all others; written last.
 pub const MANIFEST: &str = "manifest.json";
 
-/// The last field of a manifest: the hash of all others.
+/// The last field of a manifest: the hash of all other fields.
 const SEAL: &str = "manifest_sha256";
 
-/// A backup as a whole.
+/// The description of a whole backup.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The format of the cluster, which says what its records may be.
+    /// The cluster's format, which determines the format of the records.
     pub format: Format,
-    /// The release that took it.
+    /// The release that took the backup.
     pub release: String,
     pub cluster_id: Uuid,
     pub taken_at: Timestamp,
     pub shards: ShardId,
     pub groups: Vec<GroupPart>,
     pub media: Vec<MediaPart>,
-    /// Bytes that a shard referred to and that were gone when they were asked for: their retention had passed.
+    /// Number of media files that a shard referred to, but whose retention had passed before they were fetched.
     pub media_gone: u64,
 }
 
-/// The state of a group.
+/// The exported state of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupPart {
     pub group: GroupId,
     pub bytes: u64,
-    /// Of the file.
+    /// SHA-256 of the file.
     pub sha256: String,
-    /// What of the group's log the state shows.
+    /// Term and index of the last log entry included in the state.
     pub term: u64,
     pub index: u64,
     pub pairs: u64,
-    /// Of the keys and values, in hex: equal states have equal ones.
+    /// Hash of the keys and values, in hex: equal states have equal hashes.
     pub state_hash: String,
 }
 
-/// Bytes of media, in a file that their hash names.
+/// A media file, named by its hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MediaPart {
     pub sha256: String,
@@ -66,10 +66,10 @@ impl Manifest {
         Self { format, release, cluster_id, taken_at, shards, groups, media, media_gone: 0 }
     }
 
-    /// Reads that of a backup.
+    /// Reads the manifest of a backup.
     ///
     /// # Errors
-    /// A [`Refusal`] when there is none, or it is of another release.
+    /// A [`Refusal`] when it is missing or damaged, or has a newer format.
     pub fn read(depot: &Depot) -> Result<Self, Refusal> {
         let subject = depot.shown(MANIFEST);
         let read = || -> io::Result<Vec<u8>> {
@@ -100,7 +100,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// As it is written: with a hash of all that it says.
+    /// The file's content: the manifest with the hash of its fields.
     ///
     /// # Errors
     /// None in practice: a manifest is plain fields.
@@ -112,7 +112,7 @@ impl Manifest {
     }
 }
 
-/// What a manifest says, when its hash is that of it. One of before there were hashes has none.
+/// Checks and removes the hash of a manifest. Manifests of early releases have no hash.
 fn unsealed(mut said: Value) -> Result<Value, &'static str> {
     let seal = said.as_object_mut().and_then(|fields| fields.remove(SEAL));
     match seal {
@@ -121,30 +121,30 @@ fn unsealed(mut said: Value) -> Result<Value, &'static str> {
     }
 }
 
-/// Of what a manifest says, however it is laid out.
+/// Hash of the manifest's fields, independent of formatting.
 fn hash(said: &Value) -> String {
     hex::encode(Sha256::digest(said.to_string()))
 }
 
-/// The part that holds the state of a group.
+/// Name of the part with the state of a group.
 pub fn group_name(group: GroupId) -> String {
     format!("group-{group:04}.state")
 }
 
-/// The part that holds bytes of media.
+/// Name of the part with a media file.
 pub fn media_name(sha256: &str) -> String {
     format!("media/{}", blob_name(sha256))
 }
 
-/// Where bytes lie in a node's own folder of them.
+/// Path of a media file in a node's own media folder.
 pub fn blob_name(sha256: &str) -> String {
     format!("{}/{sha256}", sha256.get(..2).unwrap_or_default())
 }
 
-/// Reads the state of a group through; each pair goes to `each`. What is said of it holds once this has returned.
+/// Reads the state of a group and passes each pair to `each`. The pairs are verified only once this has returned.
 ///
 /// # Errors
-/// Of the file, or of `each`.
+/// An error of the file, or of `each`.
 pub fn read_group<E: From<FileError>>(
     depot: &Depot,
     group: GroupId,
@@ -169,7 +169,7 @@ pub fn read_group<E: From<FileError>>(
     })
 }
 
-/// Hashes what is read through it.
+/// A reader that hashes what it reads.
 pub struct Hashing<R> {
     input: R,
     hash: Sha256,
@@ -181,7 +181,7 @@ impl<R> Hashing<R> {
         Self { input, hash: Sha256::new(), bytes: 0 }
     }
 
-    /// How much was read, and its hash.
+    /// Number of bytes read, and their hash in hex.
     pub fn finish(self) -> (u64, String) {
         (self.bytes, hex::encode(self.hash.finalize()))
     }

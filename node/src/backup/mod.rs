@@ -1,13 +1,14 @@
-//! `gateway backup` and `gateway restore`: a running cluster into a folder or a bucket, and from there into a new
-//! cluster.
+//! `gateway backup` and `gateway restore`: copy a running cluster to a folder or a bucket, and create a new cluster
+//! from such a backup.
 //!
 //! ```text
 //! group-0000.state    the directory, exported last     manifest.json   written last: without it there is no backup
 //! group-0001.state …  the shards                       media/aa/HASH   the bytes that the shards refer to
 //! ```
 //!
-//! - [`depot`]: where a backup lies. [`manifest`]: what a backup consists of. [`take`]: making one, with [`progress`] in words. [`check`]: whether one is whole.
-//! - [`jobs`]: those that a node takes by itself. [`restore`]: the first node of a new cluster out of one.
+//! - [`depot`]: storage of a backup. [`manifest`]: the contents of a backup. [`take`]: takes a backup, and reports
+//!   [`progress`]. [`check`]: verifies one.
+//! - [`jobs`]: backups that a node takes itself. [`restore`]: creates the first node of a new cluster.
 
 mod check;
 mod depot;
@@ -24,7 +25,7 @@ use crate::operator::Verdict;
 /// Takes a backup, or verifies one.
 ///
 /// # Errors
-/// A [`Refusal`](crate::refusal::Refusal) for what the caller gave; anything else for what did not work.
+/// A [`Refusal`](crate::refusal::Refusal) when the arguments are wrong; any other error when the work failed.
 pub async fn run(args: BackupArgs) -> anyhow::Result<Verdict> {
     match (args.command, args.to) {
         (Some(BackupCommand::Verify { place, bucket, json }), _) => {

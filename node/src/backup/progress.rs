@@ -1,15 +1,15 @@
-//! How far the work on media is, in words: on a terminal one line that is written over, in a file a line now and then.
+//! Progress of work on media: one line that is rewritten on a terminal, occasional lines in a file.
 
 use std::time::{Duration, Instant};
 
 use crate::console::StatusLine;
 use crate::operator::show::{bytes, told_bytes};
 
-/// Between two lines, on a terminal and in a file.
+/// Interval between two reports, on a terminal and in a file.
 const ON_TERMINAL: Duration = Duration::from_millis(250);
 const IN_FILE: Duration = Duration::from_secs(60);
 
-/// Files, and their bytes.
+/// A number of files and their size.
 #[derive(Clone, Copy, Default)]
 pub struct Amount {
     pub files: usize,
@@ -21,20 +21,20 @@ pub struct Progress {
     done: Amount,
     whole: Amount,
     began: Instant,
-    /// None where nobody is told.
+    /// `None` if progress is not reported.
     status: Option<StatusLine>,
     told_at: Instant,
 }
 
 impl Progress {
-    /// Of what is done to some media, in words.
+    /// Starts to report the progress of `what` on `whole`, if `tells`.
     pub fn begin(what: String, whole: Amount, tells: bool) -> Self {
         let status = (tells && whole.files > 0).then(StatusLine::begin);
         let now = Instant::now();
         Self { what, done: Amount::default(), whole, began: now, status, told_at: now }
     }
 
-    /// One more file is there.
+    /// Counts one more finished file.
     pub fn step(&mut self, size: u64) {
         let Some(status) = &mut self.status else { return };
         self.done.files += 1;

@@ -1,7 +1,8 @@
-//! `gateway restore`: the first node of a new cluster, out of a backup.
+//! `gateway restore`: creates the first node of a new cluster from a backup.
 //!
-//! All of the backup is read and compared before anything is written. The identity of the data folder comes after its
-//! stores, and the configuration last: what was interrupted before is refused by `gateway run`, and by another restore.
+//! The whole backup is read and verified before anything is written. The data folder gets its identity after its
+//! stores, and the configuration is written last: `gateway run` and another restore refuse the remains of an
+//! interrupted restore.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -37,7 +38,7 @@ use crate::key_files::{is_empty_folder, make_private_folder};
 use crate::operator::show;
 use crate::refusal::{Refusal, ensure, is_full};
 
-/// Where a node keeps bytes of media, in its data folder.
+/// Folder of media bytes, in a node's data folder.
 const BLOBS: &str = "blobs";
 
 #[derive(Debug, thiserror::Error)]
@@ -48,15 +49,15 @@ enum RestoreError {
     Seed(#[from] SeedError),
 }
 
-/// Makes the node. Blocks; inside a runtime, on a thread that may.
+/// Creates the node. Blocks; within a runtime, it must run on a blocking thread.
 ///
 /// # Errors
-/// A [`Refusal`] for what the caller gave; anything else when something cannot be written.
+/// A [`Refusal`] when the arguments are wrong; any other error when something cannot be written.
 pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
     let from = Depot::at(&args.from, |name, prefix| depot::by_flags(name, prefix, &args.bucket))?;
     let manifest = Manifest::read(&from)?;
     let keyring = keyring(args)?;
-    // What can be seen to be wrong before the backup is read, which may take long.
+    // These checks come before reading the backup, which may take long.
     let first = First::prepare(&InitArgs {
         node: args.node.clone(),
         cluster: args.cluster.clone(),
@@ -133,7 +134,7 @@ fn keyring(args: &RestoreArgs) -> Result<Keyring, Refusal> {
     Ok(Keyring { current, previous })
 }
 
-/// Reads the directory through, and makes sure that the keys open what its cluster has sealed; the cluster's format, which
+/// Reads the directory and checks that the keys can decrypt the cluster's secrets. Returns the cluster's format, which
 /// may have been raised while the backup was taken.
 fn opens(from: &Depot, manifest: &Manifest, keyring: &Keyring) -> Result<Format, Refusal> {
     let (mut record, mut masters) = (None, BTreeSet::new());
@@ -164,7 +165,7 @@ fn part_of(manifest: &Manifest, group: u16) -> Result<&GroupPart, Refusal> {
     part.ok_or_else(|| Refusal::new("manifest.json", format!("does not name {}", name_of(group)), "use another backup"))
 }
 
-/// Makes sure that nothing lies in the data folder.
+/// Checks that the data folder is empty.
 fn is_empty(folder: &Path) -> Result<(), Refusal> {
     let is_empty = is_empty_folder(folder).map_err(|error| unusable(folder, error))?;
     let remedy = "empty it if it is what an earlier restore left, or name another";
@@ -179,7 +180,7 @@ fn unusable(folder: &Path, error: io::Error) -> Refusal {
     Refusal::new(subject(folder), error, "name a folder that this process can write to")
 }
 
-/// Puts the states of all groups into a data folder, as they are to be in the new cluster.
+/// Writes the states of all groups into a data folder, adapted to the new cluster.
 fn write_states(from: &Depot, manifest: &Manifest, config: &Config, storage_id: Uuid) -> anyhow::Result<Restorer> {
     let node = config.node.id;
     let cluster = NewCluster {
@@ -206,7 +207,7 @@ fn write_states(from: &Depot, manifest: &Manifest, config: &Config, storage_id: 
             Ok(())
         });
         let found = found.with_context(|| format!("restoring {}", name_of(part.group)))?;
-        // The backup was whole before this began; the file may have changed since.
+        // The backup was verified before; the file may have changed since then.
         check::same(from, &found, part)?;
         if part.group == 0 {
             for (key, value) in cluster.additions() {

@@ -1,4 +1,4 @@
-//! `gateway backup`: reads everything out of a running cluster, through whichever node answers.
+//! `gateway backup`: reads the whole state of a running cluster through any of its nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
@@ -22,10 +22,10 @@ use crate::operator::client::{Fetched, Operator};
 use crate::operator::{Verdict, show};
 use crate::refusal::{Refusal, is_full};
 
-/// How often a part is asked for: the node that it comes from may die meanwhile.
+/// Maximum number of attempts for one part: the node that serves it may fail meanwhile.
 const TRIES: u32 = 5;
 
-/// Between two tries, long enough for another leader.
+/// Pause between two attempts, long enough for a new leader.
 const PAUSE: Duration = Duration::from_secs(1);
 
 const PATH: &str = "/v1/admin/backup";
@@ -43,10 +43,10 @@ pub async fn run(to: Depot, shown: &Location, args: &OperatorArgs) -> anyhow::Re
     Ok(Verdict::Well)
 }
 
-/// Reads all of a cluster into an empty place; `tells` says how far it is. What fails leaves nothing there.
+/// Copies a cluster into an empty location; `tells` reports progress. After a failure, what was written is removed.
 ///
 /// # Errors
-/// A [`Refusal`] for a place that cannot be used; anything else when the cluster does not answer, or writing fails.
+/// A [`Refusal`] when the location cannot be used; any other error when the cluster does not answer, or writing fails.
 pub async fn take(operator: Operator, to: Depot, tells: bool) -> anyhow::Result<Manifest> {
     let BackupView { cluster_id, version, format, shards } = operator.read(PATH).await?;
     to.begin().await?;
@@ -62,7 +62,7 @@ pub async fn take(operator: Operator, to: Depot, tells: bool) -> anyhow::Result<
         true => error.context("there is no space for the backup: free some, or name another place with --to"),
         false => error,
     };
-    // The manifest first: without it there is no backup.
+    // The manifest is removed first: without it, the rest is not a backup.
     let groups = in_order(shards).map(group_name);
     let media = backup.media.iter().map(|sha256| media_name(sha256));
     let written = iter::once(MANIFEST.to_owned()).chain(groups).chain(media);
@@ -72,17 +72,17 @@ pub async fn take(operator: Operator, to: Depot, tells: bool) -> anyhow::Result<
     })
 }
 
-/// Whether another try would end as this one.
+/// Whether another attempt would fail in the same way.
 fn is_final(error: &anyhow::Error) -> bool {
     error.is::<Refusal>() || is_full(error)
 }
 
-/// A backup on its way.
+/// A backup in progress.
 struct Backup {
     operator: Operator,
     to: Depot,
     tells: bool,
-    /// Hashes of the bytes that were asked for: shards may refer to the same ones.
+    /// Hashes of the media already fetched: several shards may refer to the same media.
     media: BTreeSet<String>,
     manifest: Manifest,
 }
@@ -92,12 +92,12 @@ impl Backup {
         for group in in_order(shards) {
             self.take_group(group, usize::from(shards) + 1).await?;
         }
-        // All of it is to survive a power cut, and only then to be called whole.
+        // Everything must be durable before the manifest marks the backup as complete.
         let text = self.manifest.sealed().context("writing the manifest")?;
         self.to.conclude(MANIFEST, text).await
     }
 
-    /// Fetches the state of one group of so many, reads it through, and fetches the bytes that it refers to.
+    /// Fetches the state of one of `groups` groups, reads it, and fetches the media that it refers to.
     async fn take_group(&mut self, group: ShardId, groups: usize) -> anyhow::Result<()> {
         let mut tries = 0;
         let (part, bytes) = loop {
@@ -161,8 +161,8 @@ impl Backup {
             let keep = async |answer| self.to.keep(&media_name(sha256), answer).await;
             match self.operator.fetch(&path, keep).await {
                 Ok(Fetched::Gone) => {
-                    // This shard has the file no more. It is forgotten here, so that another shard that has it is asked
-                    // for it, too.
+                    // This shard no longer has the file. The hash is removed, so that another shard that refers to it
+                    // is asked, too.
                     self.media.remove(sha256);
                     self.manifest.media_gone += 1;
                     return Ok(());

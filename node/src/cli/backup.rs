@@ -1,4 +1,4 @@
-//! The words of `gateway backup` and `gateway restore`.
+//! Arguments of `gateway backup` and `gateway restore`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use super::joining::{NewClusterArgs, NodeArgs};
 use super::operator::OperatorArgs;
 
-/// Where a backup lies.
+/// Location of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
     Folder(PathBuf),

@@ -1,4 +1,4 @@
-//! The words of the commands about customers, their members and their keys.
+//! Arguments of the commands for customers, their members and their keys.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The words of `gateway init` and `gateway join`.
+//! Arguments of `gateway init` and `gateway join`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ pub struct NodeArgs {
 }
 
 impl NodeArgs {
-    /// The zone of a node that names none.
+    /// The zone of a node without `--zone`.
     pub const ZONE: &str = "default";
 
     pub fn zone(&self) -> String {

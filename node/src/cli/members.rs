@@ -1,4 +1,4 @@
-//! The words of the commands that change a cluster: tokens, nodes, the layout.
+//! Arguments of the commands for join tokens, nodes and the layout.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub struct TokenArgs {
     pub operator: OperatorArgs,
 }
 
-/// What a token may live, in seconds: as at the operator's port.
+/// Allowed lifetime of a join token in seconds, the same as at the operators' port.
 const LIFE: RangeInclusive<u64> = 10..=7 * 24 * 3600;
 
 fn life(text: &str) -> Result<Duration, String> {

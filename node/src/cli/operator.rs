@@ -1,4 +1,4 @@
-//! The commands of an operator, as the command line reads them.
+//! Arguments of the operator's commands.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -353,17 +353,17 @@ pub struct ChannelArgs {
     pub operator: OperatorArgs,
 }
 
-/// `90s`, `5m`, `1h 30m`.
+/// Parses a duration such as `90s`, `5m` or `1h 30m`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     humantime_serde::re::humantime::parse_duration(text).map_err(|_| "write it like 90s, 5m or 1h 30m".to_owned())
 }
 
-/// An id, as the gateway gives them.
+/// Parses an id of the gateway.
 pub(super) fn id(text: &str) -> Result<Uuid, String> {
     text.parse().map_err(|_| "an id looks like 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11".to_owned())
 }
 
-/// A base URL without a trailing slash; the scheme may be left out.
+/// Parses a base URL and removes its trailing slash; the scheme defaults to `http`.
 pub fn base_url(text: &str) -> Result<String, String> {
     let text = text.trim();
     let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };

@@ -1,4 +1,4 @@
-//! The commands of whoever writes a receiver of webhooks, as the command line reads them.
+//! Arguments of the commands for developers of webhook receivers.
 
 use std::path::PathBuf;
 
@@ -84,7 +84,7 @@ pub struct TriggerArgs {
     pub signing_secret: Option<String>,
 }
 
-/// A URL, which may leave out that it is `http`.
+/// Parses a URL; the scheme defaults to `http`.
 fn receiver(text: &str) -> Result<Url, String> {
     let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     let url = Url::parse(&whole).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! `[auth]`: members' way in, beside API keys.
+//! `[auth]`: how members sign in, in addition to API keys.
 
 use api::{AuthConfig, MailConfig, OidcConfig, SmtpConfig, SmtpSecurity};
 use serde::{Deserialize, Serialize};
@@ -10,40 +10,41 @@ use crate::refusal::{Refusal, ensure};
 
 sections! {
     Auth {
-        /// Whether strangers may make an account.
+        /// Whether anyone may create an account.
         signup: bool = false,
-        /// Whether an account comes to be only once its address is confirmed. Else it is there at once, with a key, and an
-        /// address that belongs to a member is refused.
-        // Release 0.2.0 does not know it, and may be given this node's configuration when it joins.
+        /// Whether an account is created only once its email address is confirmed. Otherwise it exists at once, with a
+        /// key, and an address that already belongs to a member is refused.
+        // Release 0.2.0 does not know this key, and may receive this node's configuration when it joins.
         #[serde(skip_serializing_if = "super::is_on")]
         verify_first: bool = true,
-        /// A page that confirms an address, with `{token}` in it.
+        /// URL of the page that confirms an email address; contains `{token}`.
         verify_url: Option<String> = None,
-        /// A page on which a member chooses a password, with `{token}` in it.
+        /// URL of the page on which a member chooses a password; contains `{token}`.
         password_url: Option<String> = None,
         mail: Mail = Mail::default(),
         oidc: Option<OidcConfig> = None,
     }
 }
 
-/// `[auth.mail]`: the server that takes messages to members.
+/// `[auth.mail]`: the SMTP server for emails to members.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mail {
     pub host: Option<String>,
-    /// That of `security`, when it is left out.
+    /// Default: the usual port of `security`.
     pub port: Option<u16>,
     pub security: SmtpSecurity,
     pub username: Option<String>,
     pub password: Option<Secret>,
     /// `Name <address>` or an address.
     pub from: Option<String>,
-    /// Writes messages to the log instead: for development, since whoever reads the log has their tokens.
+    /// Logs messages instead of sending them. For development only: anyone who can read the log gets the tokens in
+    /// them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub to_log: bool,
 }
 
-/// What the HTTP side is told, judged by itself.
+/// The validated settings for the HTTP API.
 ///
 /// # Errors
 /// A [`Refusal`] that names the key.
@@ -102,7 +103,7 @@ fn judge_oidc(oidc: &OidcConfig) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whoever could change the keys on their way could log in as anybody: `http` is for this machine alone.
+/// Whoever can alter the keys in transit can log in as any member, so `http` is allowed on loopback only.
 fn trusted_url(key: &str, text: &str) -> Result<(), Refusal> {
     let url = Url::parse(text).ok();
     let trusted = url.is_some_and(|url| match (url.scheme(), url.host()) {

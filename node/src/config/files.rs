@@ -1,4 +1,5 @@
-//! What a configuration names outside itself: certificates, keys, tokens, the data folder. Read and judged at start.
+//! The files that a configuration names: certificates, keys, tokens, the data folder. They are read and checked at
+//! start.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -23,13 +24,14 @@ use super::{ApiTls, Config, MediaBucket, Secret, validate};
 use crate::key_files::make_private_folder;
 use crate::refusal::{Refusal, ensure};
 
-/// The name that a node's certificate must carry.
+/// The DNS name that a node's certificate must contain.
 pub fn node_name(id: model::id::NodeId) -> String {
     format!("node-{id}.gateway.internal")
 }
 
-/// Reads all files and probes the data folder, and keeps nothing. Stricter than a start, which is not to fail after a
-/// certificate has expired or a file was made readable: of both, whoever checks is told.
+/// Reads all files and probes the data folder, and leaves nothing behind. This check is stricter than the start of a
+/// node: it also reports expired certificates and secret files that others can read, which must not keep a node from
+/// restarting.
 ///
 /// # Errors
 /// A [`Refusal`] that names the path.
@@ -50,7 +52,7 @@ pub fn check(config: &Config) -> Result<(), Refusal> {
     writable(&config.node.data_dir)
 }
 
-/// The operator token, from the configuration or its file.
+/// The shared operator token, from the configuration or its file.
 ///
 /// # Errors
 /// A [`Refusal`] when the file cannot be read or the token is too weak.
@@ -60,10 +62,10 @@ pub fn operator_token(config: &Config) -> Result<Secret, Refusal> {
     Ok(token)
 }
 
-/// All tokens that open the operators' port: the one that is shared, those of the configuration, and those of its file.
+/// All tokens accepted on the operators' port: the shared one, those in the configuration, and those in its file.
 ///
 /// # Errors
-/// A [`Refusal`] for a file that cannot be read, and the first line that is wrong.
+/// A [`Refusal`] when the file cannot be read, or for its first invalid line.
 pub fn operator_tokens(config: &Config, shared: &Secret) -> Result<Vec<OperatorToken>, Refusal> {
     let mut tokens = vec![OperatorToken::shared(&shared.0)];
     for token in &config.ops.tokens {
@@ -99,10 +101,10 @@ pub fn operator_tokens(config: &Config, shared: &Secret) -> Result<Vec<OperatorT
     Ok(tokens)
 }
 
-/// The master key and the one before it, from the configuration or their files.
+/// The master key and the previous one, from the configuration or their files.
 ///
 /// # Errors
-/// A [`Refusal`] when a file cannot be read or holds no key, and when both are the same.
+/// A [`Refusal`] when a file cannot be read or holds no key, or when both keys are the same.
 pub fn keyring(config: &Config) -> Result<Keyring, Refusal> {
     let secrets = &config.secrets;
     let (key, file) = (secrets.master_key.as_ref(), secrets.master_key_file.as_deref());
@@ -118,7 +120,7 @@ pub fn keyring(config: &Config) -> Result<Keyring, Refusal> {
     Ok(Keyring { current, previous: Some(previous) })
 }
 
-/// A master key from a file, which the key or flag `name` names.
+/// Reads a master key from the file at `path`; `name` is the configuration key or flag that names the file.
 ///
 /// # Errors
 /// A [`Refusal`] when the file cannot be read or holds no key.
@@ -126,7 +128,7 @@ pub fn master_key(name: &str, path: &Path) -> Result<MasterKey, Refusal> {
     validate::master_key(&named(name, path), &read(name, path)?)
 }
 
-/// The authorities that receivers' certificates may come from beside the system's, in PEM.
+/// Additional authorities for receivers' certificates, in PEM.
 ///
 /// # Errors
 /// A [`Refusal`] when the file cannot be read or holds no certificate.
@@ -135,7 +137,7 @@ pub fn webhook_authorities(config: &Config) -> Result<Option<String>, Refusal> {
     path.map(|path| certificates("webhooks.ca_file", path).map(|(pem, _)| pem)).transpose()
 }
 
-/// The secret key of the media bucket, from the configuration or its file; `None` without a bucket.
+/// The secret key of the media bucket, from the configuration or its file; `None` if media is not stored in a bucket.
 ///
 /// # Errors
 /// A [`Refusal`] when the file cannot be read.
@@ -146,13 +148,13 @@ pub fn media_secret(config: &Config) -> Result<Option<Secret>, Refusal> {
 /// The secret key of a bucket.
 ///
 /// # Errors
-/// A [`Refusal`] when there is none, or its file cannot be read.
+/// A [`Refusal`] when it is not configured, or its file cannot be read.
 pub fn bucket_secret(s3: &MediaBucket) -> Result<Secret, Refusal> {
     let (key, file) = (s3.secret_access_key.as_ref(), s3.secret_access_key_file.as_deref());
     Ok(wanted("media.s3.secret_access_key", key, file)?.1)
 }
 
-/// What a node shows to its peers, and by which it knows them: PEM, checked.
+/// A node's certificate and key for connections to peers, and the authorities that it trusts: PEM, validated.
 #[derive(Clone, Debug)]
 pub struct PeerIdentity {
     pub ca_pem: String,
@@ -160,21 +162,21 @@ pub struct PeerIdentity {
     pub key_pem: Secret,
 }
 
-/// The certificate that this node has made itself, and its key after it, in the data folder: the one of the configuration
-/// is but the first.
+/// The certificate that this node issued to itself, followed by its key, in the data folder. The certificate of the
+/// configuration is only the first one.
 pub const RENEWED_FILE: &str = "peer.pem";
 
-/// The authority as the directory has it, sealed, in the data folder: for the day on which nobody can be asked, and because an
-/// authority that was rotated is not that of the configuration any more.
+/// The sealed authority, copied from the directory into the data folder. It is needed when no other node can be asked,
+/// and because the authority may have been rotated since the configuration was written.
 pub const AUTHORITY_FILE: &str = "authority.json";
 
-/// The authority that the data folder keeps; `None` where it keeps none that can be read.
+/// The authority in the data folder; `None` if there is none or it cannot be read.
 pub fn kept_authority(config: &Config) -> Option<AuthorityRecord> {
     serde_json::from_slice(&std::fs::read(config.node.data_dir.join(AUTHORITY_FILE)).ok()?).ok()
 }
 
-/// The authorities whose certificates are trusted, in PEM, the one that signs first: that of the configuration's file until
-/// it was rotated, and both while one takes the place of another.
+/// The trusted authorities in PEM, the one that signs first: that of the configuration's file until it has been
+/// rotated, and both authorities during a rotation.
 pub fn trusted(kept: Option<&AuthorityRecord>, ca_file: &str) -> String {
     let rotated = kept.filter(|kept| kept.rotated_at.is_some());
     let present = rotated.map_or(ca_file, |kept| &kept.certificate);
@@ -186,12 +188,12 @@ pub fn trusted(kept: Option<&AuthorityRecord>, ca_file: &str) -> String {
     format!("{}\n{beside}", present.trim_end())
 }
 
-/// Reads the peer files, checks that they belong together and to this node, and takes the one that was made last of the
-/// configuration's certificate and the one that the node has made itself.
+/// Reads the peer files, checks that they match each other and this node, and returns the newer of two certificates:
+/// the configuration's, or the one that the node issued to itself.
 ///
 /// # Errors
-/// A [`Refusal`] for what cannot be read, a key of another certificate, and, where the node has not made another one, a
-/// certificate that has expired, that another authority signed, or that names another node.
+/// A [`Refusal`] when a file cannot be read or the key belongs to another certificate; also, unless the node has issued
+/// itself a valid one, when the certificate has expired, was signed by another authority, or names another node.
 pub fn peer_identity(config: &Config) -> Result<PeerIdentity, Refusal> {
     let (given, judged) = given_identity(config)?;
     let renewed = renewed_identity(config, &given.ca_pem);
@@ -203,17 +205,17 @@ pub fn peer_identity(config: &Config) -> Result<PeerIdentity, Refusal> {
     }
 }
 
-/// When an identity's certificate was made.
+/// Start of the validity of an identity's certificate.
 pub fn begins_at(identity: &PeerIdentity) -> Option<Timestamp> {
     tls::begins_at(&CertificateDer::from_pem_slice(identity.cert_pem.as_bytes()).ok()?)
 }
 
-/// Until when an identity's certificate proves anything.
+/// Expiry of an identity's certificate.
 pub fn lasts_until(identity: &PeerIdentity) -> Option<Timestamp> {
     tls::expires_at(&CertificateDer::from_pem_slice(identity.cert_pem.as_bytes()).ok()?)
 }
 
-/// What the node has made itself, when it proves this node to whoever trusts the authority.
+/// The certificate that the node issued to itself, if the trusted authorities still verify it.
 fn renewed_identity(config: &Config, ca_pem: &str) -> Option<PeerIdentity> {
     let pem = std::fs::read_to_string(config.node.data_dir.join(RENEWED_FILE)).ok()?;
     let (cert_pem, key_pem) = pem.split_at(pem.find("-----BEGIN PRIVATE KEY-----")?);
@@ -223,10 +225,10 @@ fn renewed_identity(config: &Config, ca_pem: &str) -> Option<PeerIdentity> {
     Some(PeerIdentity { ca_pem: ca_pem.to_owned(), cert_pem: cert_pem.to_owned(), key_pem: Secret(key_pem.to_owned()) })
 }
 
-/// What the configuration names, and whether it proves this node.
+/// The identity of the configuration's files, and whether it is valid for this node.
 ///
 /// # Errors
-/// A [`Refusal`] for what cannot be read, and a key of another certificate.
+/// A [`Refusal`] when a file cannot be read or the key belongs to another certificate.
 pub fn given_identity(config: &Config) -> Result<(PeerIdentity, Result<(), Refusal>), Refusal> {
     let peer = &config.peer;
     let (ca_file, authority) = certificates("peer.ca_file", &peer.ca_file)?;
@@ -247,14 +249,14 @@ pub fn given_identity(config: &Config) -> Result<(PeerIdentity, Result<(), Refus
     Ok((PeerIdentity { ca_pem, cert_pem, key_pem: Secret(key_pem) }, judged))
 }
 
-/// The sections that name the certificate of a port.
+/// Configuration sections with the certificates of the ports.
 pub const API_TLS: &str = "api.tls";
 pub const OPS_TLS: &str = "ops.tls";
 
-/// The certificate of a port with its key, as the files of its section are now.
+/// Reads the certificate and key of a port from the files of its section.
 ///
 /// # Errors
-/// A [`Refusal`] for what cannot be read, and a key of another certificate.
+/// A [`Refusal`] when a file cannot be read or the key belongs to another certificate.
 pub fn certified(section: &str, tls: &ApiTls) -> Result<CertifiedKey, Refusal> {
     let [cert_key, key_key] = ["cert_file", "key_file"].map(|key| format!("{section}.{key}"));
     let (_, chain) = certificates(&cert_key, &tls.cert_file)?;
@@ -262,18 +264,19 @@ pub fn certified(section: &str, tls: &ApiTls) -> Result<CertifiedKey, Refusal> {
     belong_together(&named(&key_key, &tls.key_file), &cert_key, &chain, &key_pem)
 }
 
-/// As [`certified`], for what takes the place of another one, which may still be good.
+/// Like [`certified`], for a replacement: the current certificate may still be valid, so an expired one is refused.
 ///
 /// # Errors
 /// As [`certified`], and when the certificate has expired.
 pub fn renewed(section: &str, tls: &ApiTls) -> Result<CertifiedKey, Refusal> {
     let certified = certified(section, tls)?;
-    // Clients need none of the certificates behind it where they know another way to an authority.
+    // Only the leaf must be valid: clients may know another path from it to an authority.
     lasts(section, certified.cert.get(..1).unwrap_or_default(), &tls.cert_file)?;
     Ok(certified)
 }
 
-/// A chain with the key of its first certificate, which the key named `cert_key` tells.
+/// Checks that the private key belongs to the first certificate of `chain`; `cert_key` names the certificate in the
+/// refusal.
 fn belong_together(
     subject: &str,
     cert_key: &str,
@@ -295,10 +298,10 @@ fn belong_together(
     Ok(certified)
 }
 
-/// Whether an authority's certificate proves what was signed for a node, as a peer would see it.
+/// Checks that a node's certificate is valid for it under an authority, as a peer would.
 ///
 /// # Errors
-/// Why not.
+/// The reason, if it is not.
 pub fn proves(ca_pem: &str, cert_pem: &str, id: model::id::NodeId) -> Result<(), String> {
     let parse = |pem: &str| CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<Vec<_>, _>>();
     let (authority, chain) = (parse(ca_pem), parse(cert_pem));
@@ -307,7 +310,7 @@ pub fn proves(ca_pem: &str, cert_pem: &str, id: model::id::NodeId) -> Result<(),
     verify(&authority, own, intermediates, &node_name(id))
 }
 
-/// As a peer would verify it.
+/// Verifies a certificate as a peer does.
 fn verify(
     authority: &[CertificateDer<'static>],
     own: &CertificateDer<'static>,
@@ -337,7 +340,7 @@ fn certificates(key: &str, path: &Path) -> Result<(String, Vec<CertificateDer<'s
     }
 }
 
-/// A secret that stands in the configuration, or alone in a file that it names, with where that is.
+/// A secret from the configuration, or from the file that it names, together with its source.
 fn given(key: &str, secret: Option<&Secret>, file: Option<&Path>) -> Result<Option<(String, Secret)>, Refusal> {
     let in_file = format!("{key}_file");
     Ok(match (secret, file) {
@@ -361,7 +364,7 @@ fn named(key: &str, path: &Path) -> String {
     format!("{key} ({})", path.display())
 }
 
-/// Whether the certificate of a port still proves anything.
+/// Checks that no certificate of a port's chain has expired.
 fn lasts(section: &str, chain: &[CertificateDer<'static>], path: &Path) -> Result<(), Refusal> {
     let until = chain.iter().filter_map(expires_at).min();
     match until.filter(|until| *until <= Timestamp::now()) {
@@ -374,7 +377,7 @@ fn lasts(section: &str, chain: &[CertificateDer<'static>], path: &Path) -> Resul
     }
 }
 
-/// The files whose content is nobody's but the node's.
+/// Files that only the node should be able to read.
 fn secret_files(config: &Config) -> impl Iterator<Item = (&'static str, &Path)> {
     let s3 = config.media.bucket().and_then(|s3| s3.secret_access_key_file.as_deref());
     let named = [
@@ -390,8 +393,8 @@ fn secret_files(config: &Config) -> impl Iterator<Item = (&'static str, &Path)> 
     named.into_iter().filter_map(|(key, path)| path.map(|path| (key, path)))
 }
 
-/// A group may read it, as in a container that is given its files by one; everybody may not. The authority's key may be
-/// gone: it is not needed after the first start.
+/// Group access is allowed, since containers often get their files through a group; access for others is not. The
+/// authority's key may be missing: it is not needed after the first start.
 fn kept_secret(key: &str, path: &Path) -> Result<(), Refusal> {
     const OTHERS: u32 = 0o007;
     let mode = match std::fs::metadata(path) {
@@ -408,7 +411,7 @@ fn kept_secret(key: &str, path: &Path) -> Result<(), Refusal> {
     Err(Refusal::new(named(key, path), problem, format!("close it: chmod o= {}", path.display())))
 }
 
-/// Writes a probe into the data folder. Where that is missing, it is made for as long.
+/// Writes a probe into the data folder. A missing folder is created for the probe and removed afterwards.
 fn writable(folder: &Path) -> Result<(), Refusal> {
     let missing = folder.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
     let missing: Vec<&Path> = missing.collect();
@@ -416,7 +419,7 @@ fn writable(folder: &Path) -> Result<(), Refusal> {
     let written = make_private_folder(folder)
         .and_then(|()| std::fs::write(&probe, b""))
         .and_then(|()| std::fs::remove_file(&probe));
-    // The deepest first. What was not made is not there to be removed.
+    // Deepest folder first; folders that could not be created are skipped.
     let removed = missing.into_iter().try_for_each(|path| match std::fs::remove_dir(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

@@ -1,7 +1,7 @@
-//! Reads a configuration: the file, then the environment, then flags; and says by name which key is wrong.
+//! Loads a configuration from the file, then the environment, then flags. Errors name the key that is wrong.
 //!
-//! All that is read comes through one table: each other way in which the TOML library reads or writes these types is compiled anew
-//! for each of them.
+//! Everything is read through one table: each additional way of reading or writing these types with the TOML library
+//! would be compiled for every one of them.
 
 use std::path::Path;
 
@@ -13,26 +13,26 @@ use crate::refusal::{Refusal, ensure};
 /// `GATEWAY__API__LISTEN` sets `api.listen`.
 const ENV_PREFIX: &str = "GATEWAY__";
 
-/// How values are written of which a reader says no more than what they are not: the end of its words, and an example.
+/// Hints for parse errors that do not say what a valid value looks like: the end of the error message, and an example.
 const EXAMPLES: [(&str, &str); 3] = [
     ("expected a duration", "as in 10s, 5m or 1h 30m"),
     ("invalid socket address syntax", "as in 0.0.0.0:8080"),
     ("invalid IP address syntax", "as in 10.20.0.0/16"),
 ];
 
-/// One key set outside the file.
+/// A key that is set outside the file.
 #[derive(Clone, Debug)]
 struct Override {
-    /// How the operator knows it: the variable's or the flag's name.
+    /// Name of the variable or flag that sets the key.
     origin: String,
     path: Vec<String>,
     text: String,
 }
 
-/// Reads the file, if any, and lays the environment and then the flags (`key=value`) over it.
+/// Reads the file, if any, and applies the environment and then the flags (`key=value`) to it.
 ///
 /// # Errors
-/// A [`Refusal`] that names the key, variable, flag or path. Values are parsed, not yet judged.
+/// A [`Refusal`] that names the key, variable, flag or path. Values are parsed, but not validated.
 pub fn load(
     file: Option<&Path>,
     environment: impl IntoIterator<Item = (String, String)>,
@@ -50,10 +50,11 @@ pub fn load(
     assemble(table, &overrides, file)
 }
 
-/// As [`load`] without a file, which is seldom meant: where nothing else says anything either, the way to a file is named.
+/// Like [`load`] without a file, which is rarely intended: if neither variables nor flags are set, the error explains
+/// how to name a file.
 ///
 /// # Errors
-/// Those.
+/// As [`load`].
 pub fn without_file(
     environment: impl IntoIterator<Item = (String, String)>,
     flags: &[String],
@@ -66,7 +67,7 @@ pub fn without_file(
     load(None, environment, flags)
 }
 
-/// Lays flags (`key=value`) over a configuration that is known.
+/// Applies flags (`key=value`) to an existing configuration.
 ///
 /// # Errors
 /// As [`load`].
@@ -84,7 +85,7 @@ fn read(path: &Path) -> Result<Table, Refusal> {
     table(&text, &subject)
 }
 
-/// Reads the text of a file by itself; `subject` names it in refusals.
+/// Parses the text of a configuration file; `subject` names it in refusals.
 ///
 /// # Errors
 /// As [`load`].
@@ -94,7 +95,7 @@ pub fn parse(text: &str, subject: &str) -> Result<Config, Refusal> {
 
 fn table(text: &str, subject: &str) -> Result<Table, Refusal> {
     text.parse::<Table>().map_err(|error| {
-        // Counted in bytes: a span may begin within a character.
+        // Counts bytes, because the span may begin within a character.
         let before = |start: usize| text.bytes().take(start).filter(|byte| *byte == b'\n').count();
         let line = error.span().map_or(1, |span| before(span.start) + 1);
         Refusal::new(format!("{subject}:{line}"), error.message(), "correct the TOML there")
@@ -115,8 +116,9 @@ fn from_flag(flag: &str) -> Result<Override, Refusal> {
     Ok(Override { origin, path, text: text.to_owned() })
 }
 
-/// An override's text is read as TOML where it is TOML (`8`, `true`, `["10.0.0.0/8"]`), else as a plain string.
-/// A string key whose text looks like a number is found by its type error and tried again as a string.
+/// Parses the text of an override as TOML if it is valid TOML (`8`, `true`, `["10.0.0.0/8"]`), otherwise as a plain
+/// string. A string key with a value that looks like a number fails with a type error, and is then parsed again as a
+/// string.
 fn assemble(base: Table, overrides: &[Override], file: Option<&Path>) -> Result<Config, Refusal> {
     let mut plain = vec![false; overrides.len()];
     loop {
@@ -134,7 +136,7 @@ fn assemble(base: Table, overrides: &[Override], file: Option<&Path>) -> Result<
         let culprit = overrides.iter().rposition(|item| {
             let path = item.path.join(".");
             let is_within = key.starts_with(&format!("{path}.")) || key.starts_with(&format!("{path}["));
-            // A section that nobody knows is told of without the key that was set in it.
+            // serde reports an unknown section without the key that was set in it.
             let is_around = unknown.is_some_and(|name| item.path.iter().any(|part| part == name));
             path == key || is_within || is_around && path.starts_with(&format!("{key}."))
         });
@@ -168,7 +170,7 @@ fn insert(table: &mut Table, item: &Override, plain: bool) -> Result<(), Refusal
     Ok(())
 }
 
-/// Turns serde's words into a line for the operator.
+/// Converts a serde error into a line for the operator.
 fn explain(path: &str, message: &str, origin: Option<&str>, file: Option<&Path>) -> Refusal {
     let message = message.lines().next().unwrap_or_default();
     let place = || match (origin, file) {
@@ -177,7 +179,7 @@ fn explain(path: &str, message: &str, origin: Option<&str>, file: Option<&Path>)
         (None, None) => "the configuration".to_owned(),
     };
     let inside = |name: &str| match path.strip_suffix(name) {
-        // The path of an unknown key may end with the key itself or with the section that holds it.
+        // serde's path of an unknown key ends either with the key itself or with its section.
         Some(section) if section.is_empty() || section.ends_with('.') => path.to_owned(),
         _ if path == "." || path.is_empty() => name.to_owned(),
         _ => format!("{path}.{name}"),
@@ -199,7 +201,7 @@ fn explain(path: &str, message: &str, origin: Option<&str>, file: Option<&Path>)
         let remedy = format!("set it there or as {ENV_PREFIX}{}", key.to_ascii_uppercase().replace('.', "__"));
         return Refusal::new(key, format!("missing in {}", place()), remedy);
     }
-    // A table's name in the code is not the operator's.
+    // Names of Rust types mean nothing to the operator.
     let message = match message.split_once("expected struct ") {
         Some((said, _)) => format!("{said}expected a table"),
         None => message.to_owned(),
@@ -211,7 +213,7 @@ fn explain(path: &str, message: &str, origin: Option<&str>, file: Option<&Path>)
     Refusal::new(path, message, remedy)
 }
 
-/// The known name that was probably meant.
+/// The known name that is most similar to an unknown one.
 fn nearest<'a>(unknown: &str, known: &[&'a str]) -> Option<&'a str> {
     known
         .iter()

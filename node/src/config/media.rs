@@ -1,4 +1,4 @@
-//! `[media]`: where the bytes of media are kept, and for how long.
+//! `[media]`: where media bytes are stored, and for how long.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use super::values::sections;
 use super::{HumanDuration, Secret};
 
 sections! {
-    /// The keys of `[media]`.
+    /// `[media]`: storage and retention of media.
     Media {
         store: MediaStore = MediaStore::Local,
-        /// Days from the receipt of bytes to their end, 1 to 365.
+        /// Days for which bytes are kept after they were received, 1 to 365.
         retention_days: u16 = 14,
-        /// In place of `retention_days`, for less than a day: tests use it.
+        /// Replaces `retention_days`, for times under a day; used by tests.
         retention: Option<HumanDuration> = None,
-        /// How long a link to media can be used.
+        /// How long a media link is valid.
         link_life: HumanDuration = HumanDuration::of_seconds(86_400),
-        /// How often a node looks for bytes that it lacks, and for those that nothing refers to.
+        /// How often a node looks for bytes that it is missing, and for bytes that nothing refers to.
         sweep_interval: HumanDuration = HumanDuration::of_seconds(600),
-        /// How long bytes that nothing refers to stay.
+        /// How long bytes that nothing refers to are kept.
         orphan_grace: HumanDuration = HumanDuration::of_seconds(3600),
         s3: Option<MediaBucket> = None,
     }
@@ -30,7 +30,7 @@ sections! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MediaStore {
-    /// A folder of each replica.
+    /// A folder on each replica.
     Local,
     /// The bucket of `[media.s3]`.
     S3,
@@ -47,10 +47,10 @@ pub struct MediaBucket {
     pub access_key_id: String,
     pub secret_access_key: Option<Secret>,
     pub secret_access_key_file: Option<PathBuf>,
-    /// Before every key.
+    /// Prefix of all object keys.
     #[serde(default = "prefix")]
     pub prefix: String,
-    /// The bucket in the path, not in the host name: what most services other than Amazon's want.
+    /// Puts the bucket into the URL's path instead of its host name, as most services other than Amazon's require.
     #[serde(default = "super::defaults::on")]
     pub path_style: bool,
     #[serde(default)]
@@ -58,7 +58,7 @@ pub struct MediaBucket {
 }
 
 impl MediaBucket {
-    /// The service, with a bucket, a prefix and a secret key that may be others than those that stand here.
+    /// The service's settings for the given bucket, prefix and secret key, which may differ from the configured ones.
     pub fn service(&self, bucket: &str, prefix: &str, secret_access_key: String) -> BucketConfig {
         BucketConfig {
             endpoint: self.endpoint.clone(),

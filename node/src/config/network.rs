@@ -1,11 +1,11 @@
-//! `[network]`: which network the channels are on, and how its driver speaks to it.
+//! `[network]`: the network that channels use, and the settings of its driver.
 
 use model::address::Suffixes;
 use serde::{Deserialize, Serialize};
 
 use super::HostPort;
 
-/// Each suffix beside the key that sets it.
+/// Each suffix with the configuration key that sets it.
 pub fn suffixes_by_key(Suffixes { phone, group, newsletter }: Suffixes) -> [(&'static str, String); 3] {
     [("network.phone_suffix", phone), ("network.group_suffix", group), ("network.newsletter_suffix", newsletter)]
 }
@@ -16,27 +16,28 @@ pub fn suffixes_by_key(Suffixes { phone, group, newsletter }: Suffixes) -> [(&'s
 pub struct Network {
     #[serde(default)]
     pub driver: Driver,
-    /// The simulator's network port. The real network needs none.
+    /// Network port of the simulator. The real network needs no address.
     pub address: Option<HostPort>,
-    /// The simulator's control port, as `http://127.0.0.1:8090`: the console then offers a phone that scans.
+    /// Control port of the simulator, as `http://127.0.0.1:8090`: with it, the console offers a simulated phone that
+    /// scans codes.
     pub phones: Option<String>,
-    /// The suffixes of addresses; those of the driver's network where they are not given.
+    /// Suffixes of addresses; by default those of the driver's network.
     pub phone_suffix: Option<String>,
     pub group_suffix: Option<String>,
     pub newsletter_suffix: Option<String>,
-    /// How fast a node that takes over channels logs them in.
+    /// How many sessions a node that takes over channels starts per second.
     pub session_starts_per_second: Option<u32>,
     pub whatsapp: Option<Whatsapp>,
 }
 
 impl Network {
-    /// A node that takes over all channels of another, as happens by chance, has a thousand sessions back within a second.
+    /// A node that takes over all channels of another one has a thousand sessions back within a second.
     pub const SESSION_STARTS_PER_SECOND: u32 = 1_200;
 
-    /// More log-ins from one address may look like an attack to the real network.
+    /// The real network may take more logins from one address for an attack.
     pub const REAL_STARTS_PER_SECOND: u32 = 50;
 
-    /// With what the driver's network is by itself, where nothing else is given.
+    /// The configuration with the driver's defaults filled in.
     pub fn settled(self) -> Self {
         let Suffixes { phone, group, newsletter } = self.suffixes();
         Self {
@@ -55,7 +56,7 @@ impl Network {
         })
     }
 
-    /// The suffixes of the driver's network, and where others are given, those.
+    /// The configured suffixes, by default those of the driver's network.
     pub fn suffixes(&self) -> Suffixes {
         let usual = self.driver.suffixes();
         let given = |given: &Option<String>, usual| given.clone().unwrap_or(usual);
@@ -67,21 +68,22 @@ impl Network {
     }
 }
 
-/// `[network.whatsapp]`: how a node speaks to the real network.
+/// `[network.whatsapp]`: settings of the driver for the real network.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Whatsapp {
-    /// Threads that carry sessions; 0 takes half the cores.
+    /// Threads for sessions; 0 means half the cores.
     pub threads: usize,
-    /// The version of the network's own client that this one says it is, as `2.3000.N`; empty takes that of the release, and the
-    /// newest once the network refuses it.
+    /// Client version to report, as `2.3000.N`. If empty, the version built into the release is reported, and the
+    /// newest one once the network rejects that.
     pub version: String,
-    /// Sessions of this node at most.
+    /// Maximum number of sessions on this node.
     pub sessions_max: usize,
-    /// The test network's chat port, `ws://` on loopback.
+    /// Chat port of the test network, `ws://` on loopback.
     #[cfg(feature = "testnet")]
     pub endpoint: Option<String>,
-    /// The test network's media port, `http://` on loopback. Sessions go where the network says that its media is, on loopback alone.
+    /// Media port of the test network, `http://` on loopback. Sessions use the media host that the network names, which
+    /// must be on loopback.
     #[cfg(feature = "testnet")]
     pub media_endpoint: Option<String>,
 }
@@ -110,7 +112,7 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// The suffixes of its network's addresses.
+    /// Suffixes of addresses on this driver's network.
     pub fn suffixes(self) -> Suffixes {
         match self {
             Self::Simulated => Suffixes::simulated(),

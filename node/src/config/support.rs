@@ -1,4 +1,4 @@
-//! `[support]`: who hears of support tickets.
+//! `[support]`: where support tickets are sent.
 
 use api::SupportConfig;
 use serde::{Deserialize, Serialize};
@@ -10,13 +10,13 @@ use crate::refusal::Refusal;
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Support {
-    /// Gets each message as a POST of JSON. Helpdesks put secrets into such URLs.
+    /// URL to which each message is sent as a JSON POST. A secret, because helpdesks put tokens into such URLs.
     pub forward_url: Option<Secret>,
-    /// Gets each message by `auth.mail`.
+    /// Address to which each message is sent through `auth.mail`.
     pub email: Option<String>,
 }
 
-/// What the HTTP side is told, judged by itself.
+/// The validated settings for the HTTP API.
 ///
 /// # Errors
 /// A [`Refusal`] that names the key.

@@ -1,4 +1,4 @@
-//! What a configuration may say, and the line that answers what it may not.
+//! Valid configurations, and the refusals of invalid ones.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
@@ -15,7 +15,7 @@ use crate::key_files::write_private;
 use crate::pki::Authority;
 use crate::refusal::Refusal;
 
-/// Reads and judges the example with one line of it exchanged, and flags and variables laid over it.
+/// Loads and validates the example after replacing one text of it, with variables and flags on top.
 fn judge(from: &str, to: &str, variables: &[(&str, &str)], flags: &[&str]) -> Result<Config, Refusal> {
     assert!(EXAMPLE.contains(from), "{from:?} is not in the example");
     let folder = tempfile::tempdir().unwrap();
@@ -37,7 +37,7 @@ fn the_example_is_valid_and_shows_the_defaults() {
     fs::write(&path, uncommented).unwrap();
     let mut all = load::load(Some(&path), [], &[]).unwrap();
     validate::validate(&all).unwrap();
-    // Some optional keys have no default that a file could state.
+    // These optional keys have no default that the file could state.
     all.ops.tokens_file = None;
     all.peer.advertise = None;
     all.cluster.shards = None;
@@ -51,7 +51,7 @@ fn the_example_is_valid_and_shows_the_defaults() {
     assert_eq!(toml::to_string(&all).unwrap(), toml::to_string(&config).unwrap());
 }
 
-/// `# key = value` as `key = value`, and `# [table]` as `[table]`; prose stays a comment.
+/// Turns `# key = value` and `# [table]` into TOML; prose stays a comment.
 fn uncomment(line: &str) -> &str {
     match line.strip_prefix("# ") {
         Some(rest) if rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')) => rest,
@@ -104,7 +104,7 @@ fn the_real_network_is_refused_where_the_build_cannot_reach_it_or_is_told_of_ano
         let refusal = judged(with).unwrap_err().to_string();
         assert!(refusal.contains(key), "{refusal}");
     }
-    // A build with the test network speaks to that alone, and any other has no key to name it by.
+    // Only builds with the test network know these keys, and they accept loopback addresses only.
     let test = [
         ("endpoint", "ws://127.0.0.1:1", "ws://192.0.2.1:1"),
         ("media_endpoint", "http://[::1]:1", "http://a.example"),
@@ -132,7 +132,7 @@ fn what_is_wrong_is_named_in_one_line_with_what_to_do() {
     let listen = "listen = \"0.0.0.0:8080\"";
     let base_url = "base_url = \"https://gateway.example.com\"";
     let member = "peer = \"node-2.lan:8082\"";
-    // One line of the example, what stands in its place, and what the answer must hold.
+    // A text of the example, its replacement, and what the refusal must contain.
     let cases: &[(&str, &str, &[&str])] = &[
         ("id = 1 ", "id = = 1", &["gateway.toml:6", "TOML"]),
         ("id = 1 ", "idd = 1", &["node.idd", "did you mean \"id\""]),
@@ -249,7 +249,7 @@ fn a_file_that_is_not_there_is_named() {
     assert!(line.starts_with("/nowhere/gateway.toml:"), "{line}");
 }
 
-/// A folder with everything that a node's configuration names.
+/// A folder with all files that a node's configuration names.
 fn complete() -> (TempDir, Config, Authority) {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::create().unwrap();
@@ -273,7 +273,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// A certificate for the public port that was good until 2020.
+/// A certificate for the public port that expired in 2020.
 fn expired(config: &Config) -> ApiTls {
     let mut params = rcgen::CertificateParams::new(vec!["gateway.example.com".to_owned()]).unwrap();
     params.not_after = rcgen::date_time_ymd(2020, 1, 1);
@@ -291,7 +291,7 @@ fn files_that_are_in_order_pass() {
     let (_folder, config, _) = complete();
     files::check(&config).unwrap();
     assert!(!config.node.data_dir.exists(), "a check leaves nothing");
-    // As Kubernetes hands secrets out, to the pod's group.
+    // Kubernetes mounts secrets readable for the pod's group.
     set_mode(&config.peer.key_file, 0o440);
     files::check(&config).unwrap();
     assert_eq!(files::keyring(&config).unwrap().current.as_bytes(), &[0xab; 32]);

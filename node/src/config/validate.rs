@@ -1,4 +1,4 @@
-//! What a configuration must satisfy beyond its types; touches nothing outside it.
+//! The rules that a configuration must satisfy beyond its types, checked without access to anything else.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -21,10 +21,10 @@ use crate::refusal::{Refusal, ensure};
 /// Shorter operator tokens could be guessed.
 const SHORTEST_TOKEN: usize = 16;
 
-/// A heartbeat must fit into the shortest election time-out this often, or one lost packet starts an election.
+/// This many heartbeats must fit into the shortest election timeout, or one lost packet starts an election.
 const HEARTBEATS_PER_ELECTION: u32 = 3;
 
-/// Judges every rule; the first that fails answers.
+/// Checks all rules and returns the first violation.
 ///
 /// # Errors
 /// A [`Refusal`] that names the key.
@@ -58,7 +58,7 @@ pub fn validate(config: &Config) -> Result<(), Refusal> {
     let is_short = config.drain.initial_wait.0 <= Duration::from_secs(600);
     ensure(is_short, "drain.initial_wait", "is over 10 minutes", "give a shorter one")?;
     let second = Duration::from_secs(1);
-    // By then the shards have wiped the channels.
+    // The shards delete the channels of a deleted account within this time.
     let is_long = config.account.deletion_grace.0 >= second;
     ensure(is_long, "account.deletion_grace", "is under a second", "30d is the documented value")?;
     ensure(config.events.heartbeat.0 >= second, "events.heartbeat", "is under a second", "give a longer one")?;
@@ -71,7 +71,7 @@ pub fn validate(config: &Config) -> Result<(), Refusal> {
         .map_err(|error| Refusal::new("log.filter", error, "write directives such as \"info,shard=debug\""))
 }
 
-/// Judges what is one node's alone, so that it can be before the rest is known.
+/// Checks the settings of the node itself, which are known before the rest of the configuration.
 ///
 /// # Errors
 /// A [`Refusal`] that names the key.
@@ -92,7 +92,7 @@ pub fn own(node: &Node, api: SocketAddr, ops: SocketAddr, peer: &Peer) -> Result
     peer.advertise.as_ref().map_or(Ok(()), |address| reachable("peer.advertise", address))
 }
 
-/// Others are to reach a node there.
+/// Checks that other nodes can reach the address.
 fn reachable(key: &str, address: &HostPort) -> Result<(), Refusal> {
     let remedy = "name this machine as they know it, as in node-1.lan:8082";
     ensure(!address.is_unspecified(), key, "is not an address that other machines can reach", remedy)
@@ -119,7 +119,7 @@ fn ports(config: &Config) -> Result<(), Refusal> {
     config.ops.token.as_ref().map_or(Ok(()), |token| operator_token("ops.token", &token.0))
 }
 
-/// A secret is given by its key, or by the key of a file that holds it.
+/// Checks that a secret is given exactly once: by its key, or by the key of a file.
 fn one_of(key: &str, secret: Option<&Secret>, file: Option<&Path>) -> Result<(), Refusal> {
     let file_key = format!("{key}_file");
     match (secret, file) {
@@ -131,7 +131,7 @@ fn one_of(key: &str, secret: Option<&Secret>, file: Option<&Path>) -> Result<(),
     }
 }
 
-/// The rule of an operator token, wherever it was given.
+/// Checks an operator token, whatever its source.
 ///
 /// # Errors
 /// A [`Refusal`] that names `subject`.
@@ -140,7 +140,7 @@ pub fn operator_token(subject: &str, token: &str) -> Result<(), Refusal> {
     ensure(well_formed, subject, "is not 16 or more visible ASCII characters", "make one with: openssl rand -hex 24")
 }
 
-/// The rule of an operator's name, wherever it was given.
+/// Checks an operator's name, whatever its source.
 ///
 /// # Errors
 /// A [`Refusal`] that names `subject`.
@@ -149,7 +149,7 @@ pub fn operator_name(subject: &str, name: &str) -> Result<(), Refusal> {
     ensure(well_formed, subject, "is not 1 to 64 visible ASCII characters", "name whoever has the token")
 }
 
-/// Reads the hash of an operator's token.
+/// Parses the hash of an operator's token.
 ///
 /// # Errors
 /// A [`Refusal`] that names `subject`.
@@ -159,7 +159,7 @@ pub fn operator_hash(subject: &str, text: &str) -> Result<[u8; 32], Refusal> {
     bytes.ok_or_else(|| Refusal::new(subject, "is not the SHA-256 of a token: 64 hex digits", remedy))
 }
 
-/// Origins are compared letter for letter with what a browser sends.
+/// Origins must be written exactly as browsers send them, since they are compared as strings.
 fn cors_origins(origins: &[String]) -> Result<(), Refusal> {
     let is_alone = origins.len() == 1 && origins[0] == ANY_ORIGIN;
     match origins.iter().find(|origin| !is_origin(origin)).filter(|_| !is_alone) {
@@ -171,7 +171,7 @@ fn cors_origins(origins: &[String]) -> Result<(), Refusal> {
     }
 }
 
-/// Of scheme, host and port alone, as browsers write it.
+/// Whether the text is an origin (scheme, host and port) as browsers write it.
 fn is_origin(text: &str) -> bool {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     url.is_some_and(|url| url.origin().ascii_serialization() == text)
@@ -183,7 +183,7 @@ fn is_http_url(text: &str) -> bool {
     plain && Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
-/// What paths are put behind, and everybody is shown.
+/// Whether the URL can be public and have paths appended.
 fn is_base_url(text: &str) -> bool {
     let is_plain = |url: Url| {
         let has_user = !url.username().is_empty() || url.password().is_some();
@@ -192,7 +192,7 @@ fn is_base_url(text: &str) -> bool {
     is_http_url(text) && Url::parse(text).is_ok_and(is_plain)
 }
 
-/// Of a port of this machine, in the clear.
+/// Whether the URL is plain `http` on loopback.
 fn is_loopback_url(text: &str) -> bool {
     is_http_url(text) && Url::parse(text).is_ok_and(|url| url.scheme() == "http" && url.host().is_some_and(is_loopback))
 }
@@ -253,7 +253,7 @@ fn secrets(config: &Config) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Reads a master key.
+/// Parses a master key.
 ///
 /// # Errors
 /// A [`Refusal`] that names `subject`.
@@ -288,7 +288,7 @@ fn network(config: &Config) -> Result<(), Refusal> {
     ensure(starts, "network.session_starts_per_second", "is 0", "1200 is usual, 50 with whatsapp")
 }
 
-/// What the driver of the real network can be told.
+/// Checks the settings for the driver of the real network.
 fn real_network(network: &Network) -> Result<(), Refusal> {
     let has_driver = cfg!(feature = "whatsapp");
     let remedy = "build it with --features whatsapp, which makes the binary AGPL-3.0 as a whole, or use simulated";
@@ -327,7 +327,7 @@ fn webhooks(config: &Config) -> Result<(), Refusal> {
     ensure(is_short, "webhooks.schedule", "holds a delay over 7 days", "shorten it")
 }
 
-/// Each cut is a deletion in the log's database: much smaller steps would cost more than they free.
+/// Each truncation is a deletion in the log's database: much smaller steps would cost more than they free.
 fn log(raft: Raft) -> Result<(), Refusal> {
     const FEWEST: u64 = 10;
     const LEAST_BYTES: u64 = 64 << 10;
@@ -387,14 +387,14 @@ fn disk(disk: Disk) -> Result<(), Refusal> {
     ensure(ordered, "disk.low.percent", "is below disk.full.percent", "media must stop before sends do")
 }
 
-/// A node speaks over a dozen connections to each of the others.
+/// Checks the connection limits. Each pair of nodes needs more than a dozen connections.
 fn connections(connections: Connections) -> Result<(), Refusal> {
     ensure(connections.most >= 64, "connections.most", "is below 64", "16384 is usual")?;
     let fits = (16..=connections.most).contains(&connections.most_per_address);
     ensure(fits, "connections.most_per_address", "is not within 16 and connections.most", "1024 is usual")
 }
 
-/// Judges `[media.s3]`.
+/// Checks `[media.s3]`.
 ///
 /// # Errors
 /// A [`Refusal`] that names the key.

@@ -1,4 +1,4 @@
-//! Values that a configuration is made of: secrets that do not show, durations and addresses as people write them.
+//! Types of configuration values: hidden secrets, and durations and addresses as people write them.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use url::Host;
 
-/// Sections of which every key may be left out: what it is then stands beside it.
+/// Defines sections in which every key is optional; the default is next to the key.
 macro_rules! sections {
     ($($(#[$about:meta])* $name:ident { $($(#[$says:meta])* $key:ident: $type:ty = $usual:expr,)+ })+) => {$(
         $(#[$about])*
@@ -30,7 +30,7 @@ macro_rules! sections {
 
 pub(super) use sections;
 
-/// A text that must not reach a log: `Debug` hides it.
+/// A string that must not be logged: `Debug` hides it.
 #[derive(Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct Secret(pub String);
@@ -41,7 +41,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// `10s`, `5m`, `1h 30m`.
+/// A duration such as `10s`, `5m` or `1h 30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct HumanDuration(#[serde(with = "humantime_serde")] pub Duration);
@@ -64,7 +64,7 @@ impl HostPort {
         Self { host: host.into(), port }
     }
 
-    /// Whether it is what one listens on to be reached at all addresses, and so the address of no machine.
+    /// Whether the host is a wildcard address such as `0.0.0.0`, which other machines cannot connect to.
     pub fn is_unspecified(&self) -> bool {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
         host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified())
@@ -104,13 +104,13 @@ impl Serialize for HostPort {
     }
 }
 
-/// Raft's clockwork. Every node of a cluster has the same.
+/// Raft's heartbeat and election timeouts; the same on every node of a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timing {
-    /// One data centre: fail-over in about half a second.
+    /// For one data center: failover takes about half a second.
     #[default]
     Lan,
-    /// Data centres apart.
+    /// For several data centers.
     Wan,
     Custom(CustomTiming),
 }
@@ -137,7 +137,7 @@ impl Timing {
 
 impl<'de> Deserialize<'de> for Timing {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// By hand instead of `untagged`, whose errors name neither the key nor what was expected.
+        /// Implemented by hand, because the errors of `untagged` name neither the key nor the expected values.
         struct NameOrTable;
 
         impl<'de> Visitor<'de> for NameOrTable {

@@ -1,8 +1,7 @@
-//! The main job, shown on the console: pair a channel, send through a node that does not own it, receive the webhooks.
+//! The main use case, shown at the terminal: pair a channel, send through a node that does not own it, receive the
+//! webhooks. On a resumed folder, the demo reuses what exists.
 //!
-//! - [`receiver`]: the webhook receiver that the demo brings; [`terminal`]: how it all looks.
-//!
-//! Runs again on a resumed folder: what exists is taken up.
+//! - [`receiver`]: the demo's webhook receiver; [`terminal`]: its output.
 
 pub mod receiver;
 pub mod terminal;
@@ -23,19 +22,19 @@ use crate::key_files::signing_secret;
 use receiver::{Receiver, Webhook};
 use terminal::Terminal;
 
-/// The phone that the channel is linked to, and the one that it writes to.
+/// Number of the channel's phone, and of the phone that it writes to.
 const OWN_PHONE: &str = "15550001000";
 const FRIEND: &str = "15550002000";
 
 const CHANNEL_NAME: &str = "Demo";
 
-/// For each thing that the cluster has to do by itself.
+/// Timeout of each step of the cluster.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How often the channel is looked at, on the operator port, which has no limits.
+/// Interval of polling the channel on the operators' port, which has no rate limits.
 const POLL: Duration = Duration::from_millis(100);
 
-/// The demo's lasting part: its receiver, and the endpoint that leads to it.
+/// What lasts after the demo: its receiver, and the endpoint for it.
 pub struct Demo {
     gateway: Caller,
     endpoint: String,
@@ -44,29 +43,29 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// Takes the endpoint away: the receiver is about to end, and deliveries to it would be tried for three days.
+    /// Deletes the endpoint: the receiver is about to end, and deliveries to it would be retried for three days.
     ///
     /// # Errors
-    /// When the gateway does not do it.
+    /// The gateway refuses the request.
     pub async fn leave(self) -> anyhow::Result<()> {
         self.gateway.expect(Method::DELETE, &format!("/v1/webhook-endpoints/{}", self.endpoint), None).await?;
         Ok(())
     }
 
-    /// Shows each webhook that the person's own calls cause, for as long as it is polled.
+    /// Shows webhooks caused by the person's own calls, as long as it is polled.
     pub async fn keep_showing(&mut self) {
         while let Some(webhook) = self.receiver.arrived.recv().await {
             show_webhook(self.terminal, &webhook);
         }
-        // The receiver has ended by itself; whoever polls this goes on without it.
+        // The receiver has ended; the caller continues without it.
         std::future::pending().await
     }
 }
 
-/// Everything that the steps share.
+/// State shared by all steps.
 struct Stage<'a> {
     cluster: &'a Description,
-    /// The demo customer at node 1.
+    /// Client of node 1 with the demo customer's key.
     gateway: Caller,
     operator: Caller,
     simulator: Caller,
@@ -74,10 +73,10 @@ struct Stage<'a> {
     network: Driver,
 }
 
-/// Shows the main job, and prints what to try next.
+/// Shows the main use case, and prints what to try next.
 ///
 /// # Errors
-/// The step that failed, with the answer.
+/// The step that failed, with the response.
 pub async fn show(cluster: &Description, plan: Plan, args: &UpArgs) -> anyhow::Result<Demo> {
     let first = cluster.nodes.first().context("the cluster has no node")?;
     let terminal = Terminal::detect();
@@ -149,7 +148,7 @@ impl Stage<'_> {
         Ok((receiver, text_at(&answer, "/id")?.to_owned()))
     }
 
-    /// The demo's channel: the one of an earlier run, unless it can no longer be paired.
+    /// The demo's channel: that of an earlier run, unless it can no longer be paired.
     async fn channel(&self) -> anyhow::Result<String> {
         let existing = self.gateway.get("/v1/channels").await?;
         let usable = find(&existing, "name", CHANNEL_NAME)
@@ -197,7 +196,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Shows each QR code until the person has scanned one, with the command that does it.
+    /// Shows QR codes, and the command that scans them, until the person has scanned one.
     async fn wait_for_person(&self, channel: &str) -> anyhow::Result<()> {
         loop {
             let (raw, expires_at) = self.qr(channel).await?;
@@ -214,7 +213,7 @@ impl Stage<'_> {
         }
     }
 
-    /// The present QR text. A channel that has just lost its pairing may need a moment until it has one.
+    /// The current QR text. A channel that has just lost its pairing may need a moment to get one.
     async fn qr(&self, channel: &str) -> anyhow::Result<(String, Timestamp)> {
         let path = format!("/v1/channels/{channel}/qr?format=raw");
         let deadline = Instant::now() + PATIENCE;
@@ -241,7 +240,7 @@ impl Stage<'_> {
         Ok(text_at(&self.operator_view(channel).await?, "/status")?.to_owned())
     }
 
-    /// The status, once it is one that is waited for, or patience is over.
+    /// Polls the status until it is an awaited one, or [`PATIENCE`] is over.
     async fn status_once(&self, channel: &str, is_awaited: impl Fn(&str) -> bool) -> anyhow::Result<String> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -253,7 +252,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Sends a text, through a node that does not own the channel if there is one, and returns its message id.
+    /// Sends a text, if possible through a node that does not own the channel, and returns the message id.
     async fn send(&self, channel: &str) -> anyhow::Result<String> {
         let view = self.operator_view(channel).await?;
         let owner = view["node_id"].as_u64().with_context(|| format!("no node_id in {view}"))?;
@@ -276,7 +275,7 @@ impl Stage<'_> {
         Ok(message.to_owned())
     }
 
-    /// Waits for the webhook that `matches`, and shows it; others are passed over.
+    /// Waits for a webhook that `matches`, and shows it; others are skipped.
     async fn expect_webhook(
         &self,
         receiver: &mut Receiver,
@@ -301,7 +300,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// The address that the demo writes to.
+    /// Address of the phone that the demo writes to.
     fn friend(&self) -> String {
         format!("{FRIEND}@{}", self.network.suffixes().phone)
     }
@@ -346,7 +345,7 @@ fn get_line(url: &str, token: &str) -> String {
 
 fn post_line(url: &str, token: Option<&str>, body: &Value) -> String {
     let token = token.map(|token| format!(" -H 'Authorization: Bearer {token}'")).unwrap_or_default();
-    // A quote in the body would end the shell's.
+    // A single quote in the body would end the quoting in the shell.
     let body = body.to_string().replace('\'', r"'\''");
     format!("curl -s {url}{token} -H 'Content-Type: application/json' -d '{body}'")
 }

@@ -1,4 +1,4 @@
-//! `dev.json`: where everything of a development cluster is, for tests and for people.
+//! `dev.json`: addresses and credentials of a development cluster, for tests and people.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use super::process::{Role, recorded_pid};
 use crate::refusal::Refusal;
 use crate::trust::Trust;
 
-/// The file's content. Its shape is agreed with the tests; a stopped process keeps its last process id here.
+/// Content of the file, on which tests rely. A stopped process keeps its last process id here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
     pub simulator: String,
@@ -19,7 +19,7 @@ pub struct Description {
     pub customer_id: String,
     pub api_key: String,
     pub operator_token: String,
-    /// That of the operators' ports, where they speak TLS.
+    /// Certificate of the operators' ports, if they use TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator_certificate: Option<PathBuf>,
 }
@@ -36,17 +36,17 @@ pub struct NodeDescription {
 }
 
 impl Description {
-    /// By what the operators' ports are known.
+    /// How the certificates of the operators' ports are verified.
     pub fn operators_trust(&self) -> Trust {
         self.operator_certificate.clone().map_or(Trust::System, Trust::Same)
     }
 
-    /// Where a cluster's folder has it.
+    /// Path of the file in a cluster's folder.
     pub fn file_in(folder: &Path) -> PathBuf {
         folder.join("dev.json")
     }
 
-    /// That of the cluster whose folder `--data` names.
+    /// The description of the cluster in the folder that `--data` names.
     ///
     /// # Errors
     /// A [`Refusal`] when there is none, or it cannot be read.
@@ -59,10 +59,10 @@ impl Description {
         found.ok_or_else(|| Refusal::new(subject, "no such file", remedy))
     }
 
-    /// Describes the folder's cluster of these nodes as its processes are now.
+    /// Describes a cluster of these nodes, with its current process ids.
     ///
     /// # Errors
-    /// When the folder cannot be read, or a process was never started.
+    /// The folder cannot be read, or a process was never started.
     pub fn compose(folder: &Folder, plan: Plan, nodes: &[NodeId], customer: &DemoCustomer) -> anyhow::Result<Self> {
         let ports = plan.ports();
         let nodes = nodes.iter().map(|id| {
@@ -95,10 +95,10 @@ impl Description {
         write_json(&folder.description_file(), self)
     }
 
-    /// Notes a new process id, when the cluster is described already.
+    /// Updates a node's process id, if the file exists.
     ///
     /// # Errors
-    /// When the folder cannot be read or written.
+    /// The folder cannot be read or written.
     pub fn note_pid(folder: &Folder, node: NodeId, pid: i32) -> anyhow::Result<()> {
         let _lock = folder.lock()?;
         let Some(mut description) = read_json::<Self>(&folder.description_file())? else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! The folder of a development cluster: what lies where, and what survives from one run to the next.
+//! The folder of a development cluster: its files, and which of them survive from one run to the next.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,16 +17,16 @@ use crate::pki::{Authority, Pair};
 use crate::refusal::{Refusal, ensure};
 use crate::trust::Trust;
 
-/// Says that a folder is ours to wipe.
+/// File that marks a folder as one that `gateway dev` may wipe.
 const MARKER: &str = ".gateway-dev.json";
 
-/// What stays the same in a resumed folder.
+/// Properties of a cluster that stay the same when its folder is resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     pub nodes: u8,
     pub base_port: u16,
     pub cluster_id: Uuid,
-    /// What its channels are on.
+    /// The network that its channels use.
     #[serde(default)]
     pub network: Driver,
 }
@@ -41,7 +41,7 @@ impl Plan {
     }
 }
 
-/// The demo customer, kept over runs.
+/// The demo customer, stored across runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DemoCustomer {
     pub customer_id: String,
@@ -55,10 +55,10 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens a folder that holds, or held, a development cluster.
+    /// Opens the folder of an existing development cluster.
     ///
     /// # Errors
-    /// A [`Refusal`] when it does not.
+    /// A [`Refusal`] when the folder holds none.
     pub fn existing(root: &Path) -> Result<(Self, Plan), Refusal> {
         let folder = Self { root: absolute(root)? };
         match folder.plan()? {
@@ -70,10 +70,10 @@ impl Folder {
         }
     }
 
-    /// Judges a folder for a cluster of this shape: new, or the one that the folder holds. Changes nothing yet.
+    /// Checks whether the folder can hold a cluster of this shape, a new one or the one already there. Changes nothing.
     ///
     /// # Errors
-    /// A [`Refusal`] when the folder holds something else, or a cluster of another shape than asked for.
+    /// A [`Refusal`] when the folder holds something else, or a cluster of another shape than requested.
     pub fn choose(
         root: &Path,
         nodes: Option<u8>,
@@ -105,10 +105,10 @@ impl Folder {
         Ok((folder, plan))
     }
 
-    /// Makes the folder hold the chosen cluster; a former one of another plan is forgotten.
+    /// Prepares the folder for the chosen cluster; a cluster with another plan is deleted.
     ///
     /// # Errors
-    /// A [`Refusal`] when the folder cannot be made; anything else when it cannot be written.
+    /// A [`Refusal`] when the folder cannot be created; any other error when it cannot be written.
     pub fn establish(&self, plan: Plan) -> anyhow::Result<()> {
         let shown = self.root.display();
         if self.plan()?.is_some_and(|former| former != plan) {
@@ -126,7 +126,7 @@ impl Folder {
             .map_err(|error| Refusal::new(self.root.join(MARKER).display(), error, "remove the folder"))
     }
 
-    /// The authority, a certificate for each node, the master key and the operator token, where they are missing.
+    /// Creates the authority, a certificate per node, the master key and the operator token, if they are missing.
     fn make_secrets(&self, plan: Plan) -> anyhow::Result<()> {
         let ca = self.ca_file();
         if !ca.exists() {
@@ -138,7 +138,7 @@ impl Folder {
                 write_atomically(&self.cert_file(node), certificate.as_bytes(), 0o644)?;
             }
             write_private(&self.ca_key_file(), &authority.pair.key)?;
-            // Last: it says that the others are there.
+            // Written last: its presence means that the other files exist.
             write_atomically(&ca, authority.pair.certificate.as_bytes(), 0o644)?;
         }
         for (path, length) in [(self.master_key_file(), 32), (self.operator_token_file(), 24)] {
@@ -187,7 +187,8 @@ impl Folder {
         self.root.join(format!("node-{node}.toml"))
     }
 
-    /// Where a node's operators' port is, and by what it is known: as its configuration says, once that is written.
+    /// URL of a node's operators' port, and how its certificate is verified: by the node's configuration, once that
+    /// exists.
     pub fn operators_port(&self, plan: Plan, node: NodeId) -> (String, Trust) {
         let config = load::load(Some(&self.config_file(node)), [], &[]).ok();
         let address = plan.ports().ops(node);
@@ -201,7 +202,7 @@ impl Folder {
         self.root.join(format!("node-{node}"))
     }
 
-    /// Where the simulator keeps its phones over runs.
+    /// Folder in which the simulator stores its phones across runs.
     pub fn simulator_dir(&self) -> PathBuf {
         self.root.join("simulator")
     }
@@ -218,7 +219,7 @@ impl Folder {
         self.root.join("member.json")
     }
 
-    /// Held while the folder's bookkeeping is read and rewritten: commands may run at once.
+    /// Lock for updates of the folder's JSON files, since several commands may run at once.
     pub fn lock(&self) -> anyhow::Result<File> {
         let file = File::create(self.root.join(".lock"))?;
         file.lock()?;
@@ -231,7 +232,7 @@ fn absolute(root: &Path) -> Result<PathBuf, Refusal> {
         .map_err(|error| Refusal::new(format!("--data {}", root.display()), error, "name a folder"))
 }
 
-/// Reads a file of ours; `None` when it is not there.
+/// Reads a JSON file; `None` if it does not exist.
 pub fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
@@ -240,7 +241,7 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     }
 }
 
-/// Writes a file of ours, all or nothing, for its owner alone: most of them hold a key.
+/// Writes a JSON file atomically, readable only by its owner: most of these files hold a key.
 pub fn write_json<T: Serialize>(path: &Path, value: &T) -> anyhow::Result<()> {
     let mut text = serde_json::to_vec_pretty(value)?;
     text.push(b'\n');

@@ -1,4 +1,4 @@
-//! The member that a development cluster's console signs in: made once, with a password that the folder keeps.
+//! The member that signs in to a development cluster's console: created once, with a password stored in the folder.
 
 use anyhow::Context;
 use reqwest::{Method, StatusCode};
@@ -10,15 +10,15 @@ use super::folder::{Folder, read_json, write_json};
 use crate::caller::{Caller, text_at};
 use crate::key_files::random_hex;
 
-/// Who it is.
+/// Email address of the member.
 pub const EMAIL: &str = "demo@example.com";
 
 const PASSWORD_BYTES: usize = 12;
 
-/// The channel that waits for a person's own phone, beside the one that the demo has paired.
+/// Name of the channel for a person's own phone, in addition to the demo's paired one.
 const FIRST_NUMBER: &str = "My first number";
 
-/// Kept over runs.
+/// The member's credentials, stored across runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DemoMember {
     pub customer_id: String,
@@ -26,11 +26,11 @@ pub struct DemoMember {
     pub password: String,
 }
 
-/// The page on which a person pairs a number, under `/console`: of a channel that is made for it once, and left alone once
-/// it was paired.
+/// The path below `/console` of the page on which a person pairs a number, for a channel that is created once. Empty
+/// when that channel has been paired already.
 ///
 /// # Errors
-/// When the cluster refuses.
+/// The cluster refuses a request.
 pub async fn pairing_page(cluster: &Description) -> anyhow::Result<String> {
     let first = cluster.nodes.first().context("the cluster has no node")?;
     let gateway = Caller::new(&first.api, Some(&cluster.api_key))?;
@@ -45,11 +45,11 @@ pub async fn pairing_page(cluster: &Description) -> anyhow::Result<String> {
     Ok(format!("/channel?id={}&tab=pairing", text_at(&channel, "/id")?))
 }
 
-/// A link that opens a page of the console of the first node, signed in. It works once, and on this machine alone; its token stands
-/// in the fragment, which no server and no log gets to see.
+/// A link that opens a page of the first node's console, signed in. It works once, on this machine only; its token is
+/// in the fragment, which browsers send to no server.
 ///
 /// # Errors
-/// When the cluster refuses, or the folder cannot be written.
+/// The cluster refuses a request, or the folder cannot be written.
 pub async fn sign_in_link(folder: &Folder, cluster: &Description, page: &str) -> anyhow::Result<String> {
     let first = cluster.nodes.first().context("the cluster has no node")?;
     let file = folder.member_file();
@@ -62,7 +62,7 @@ pub async fn sign_in_link(folder: &Folder, cluster: &Description, page: &str) ->
                 email: EMAIL.to_owned(),
                 password: random_hex(PASSWORD_BYTES),
             };
-            // First, so that a member never exists whose password nobody has.
+            // Written first, so that no member can exist whose password is lost.
             write_json(&file, &member)?;
             member
         }

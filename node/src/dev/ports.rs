@@ -1,4 +1,4 @@
-//! Which port is whose in a development cluster, and whether it is free.
+//! Ports of a development cluster, and the check that they are free.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 
@@ -7,7 +7,7 @@ use model::id::NodeId;
 use crate::config::Driver;
 use crate::refusal::Refusal;
 
-/// The ports of one cluster, all counted from one base.
+/// The ports of one cluster, relative to a base port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
     pub base: u16,
@@ -26,22 +26,22 @@ impl Ports {
         self.at(u16::try_from(node).unwrap_or(u16::MAX).saturating_add(200))
     }
 
-    /// Where the network's people are told what to do.
+    /// Control API of the simulator or the test network.
     pub fn network_control(self) -> SocketAddr {
         self.at(90)
     }
 
-    /// Where nodes reach the network.
+    /// Port of the network for nodes.
     pub fn network(self) -> SocketAddr {
         self.at(91)
     }
 
-    /// The demo's own webhook receiver.
+    /// Webhook receiver of the demo.
     pub fn demo_receiver(self) -> SocketAddr {
         self.at(92)
     }
 
-    /// Where the test network keeps media; the simulator has no such port.
+    /// Media port of the test network; the simulator has none.
     pub fn test_media(self) -> SocketAddr {
         self.at(93)
     }
@@ -69,13 +69,13 @@ impl Ports {
     }
 }
 
-/// Refuses when another process listens on one of these, before anything is started.
+/// Makes sure that no other process listens on these ports, before anything is started.
 ///
 /// # Errors
-/// A [`Refusal`] that names the first taken port.
+/// A [`Refusal`] that names the first occupied port.
 pub fn ensure_free(ports: impl IntoIterator<Item = (String, SocketAddr)>) -> Result<(), Refusal> {
     for (whose, address) in ports {
-        // A listener of std sets SO_REUSEADDR: what lingers of a former run does not count as taken.
+        // std's listeners set SO_REUSEADDR, so that lingering connections of an earlier run do not occupy the port.
         TcpListener::bind(address).map_err(|error| {
             let problem = format!("cannot be {whose}: {error}");
             Refusal::new(format!("port {}", address.port()), problem, "free it, or choose another --base-port")

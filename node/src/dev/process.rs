@@ -1,4 +1,4 @@
-//! The processes of a development cluster: started from this very binary, found again by their process ids.
+//! The processes of a development cluster: started from this binary, and found again by their process ids.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,17 +16,17 @@ use super::folder::{Folder, Plan};
 use crate::config::Driver;
 use crate::key_files::write_private;
 
-/// How often a process is looked at while its end is awaited.
+/// Interval of polling a process that should end.
 const POLL: Duration = Duration::from_millis(10);
 
-/// How much of a log explains a start that failed.
+/// Lines of log that are shown when a process fails to start.
 const TAIL_LINES: usize = 20;
 
-/// What a process of the cluster is.
+/// Role of a process in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     Simulator,
-    /// The real network's protocol on loopback, in the simulator's place.
+    /// Speaks the real network's protocol on loopback, in place of the simulator.
     TestNetwork,
     Node(NodeId),
 }
@@ -42,7 +42,7 @@ impl std::fmt::Display for Role {
 }
 
 impl Role {
-    /// The network of a cluster.
+    /// The network process of a cluster.
     pub fn of_network(plan: Plan) -> Self {
         match plan.network {
             Driver::Simulated => Self::Simulator,
@@ -71,7 +71,7 @@ impl Role {
         self.file(folder, "pid")
     }
 
-    /// The command line, without the binary. No two processes of a machine share one: it holds ports or a path.
+    /// The arguments of the process. They contain ports or a path, so no two processes of a machine have the same ones.
     fn arguments(self, folder: &Folder, plan: Plan, qr_time_scale: f64) -> Vec<String> {
         match self {
             Self::Simulator => vec![
@@ -94,17 +94,17 @@ impl Role {
         }
     }
 
-    /// The argument by which a process id is known to be still this process and not a later one of the same number.
+    /// The argument that distinguishes this process from a later one with the same process id.
     fn token(self, folder: &Folder, plan: Plan) -> String {
         self.arguments(folder, plan, 1.0).swap_remove(1)
     }
 }
 
-/// Starts a process in a group of its own (Ctrl-C in the terminal is for `gateway dev`, which then stops them in order)
-/// with its output appended to its log.
+/// Starts a process in its own process group, with its output appended to its log. Ctrl-C in the terminal reaches only
+/// `gateway dev`, which then stops the processes in order.
 ///
 /// # Errors
-/// When the log cannot be opened or the process not be started.
+/// The log cannot be opened, or the process cannot be started.
 pub fn spawn(role: Role, folder: &Folder, plan: Plan, qr_time_scale: f64) -> anyhow::Result<Started> {
     let log = File::options().create(true).append(true).open(role.log_file(folder))?;
     let log_start = log.metadata()?.len();
@@ -118,7 +118,7 @@ pub fn spawn(role: Role, folder: &Folder, plan: Plan, qr_time_scale: f64) -> any
         .stderr(log)
         .process_group(0);
     for (name, _) in std::env::vars_os() {
-        // The node is told everything by its file; what the caller's shell sets is for other nodes.
+        // The file is the node's whole configuration; variables of the caller's shell are meant for other nodes.
         if name.to_string_lossy().starts_with("GATEWAY_") {
             command.env_remove(name);
         }
@@ -129,12 +129,12 @@ pub fn spawn(role: Role, folder: &Folder, plan: Plan, qr_time_scale: f64) -> any
     Ok(started)
 }
 
-/// A process that this one has started.
+/// A process started by this one.
 #[derive(Debug)]
 pub struct Started {
     pub role: Role,
     child: Child,
-    /// Where its own lines begin in its log.
+    /// Offset in the log at which the output of this process begins.
     log_start: u64,
 }
 
@@ -143,7 +143,7 @@ impl Started {
         i32::try_from(self.child.id()).expect("process ids fit 31 bits on Linux")
     }
 
-    /// The last lines that it has written, indented.
+    /// The last lines of the process's output, indented.
     pub fn log_tail(&self, folder: &Folder) -> String {
         let text = fs::read(self.role.log_file(folder)).unwrap_or_default();
         let own = usize::try_from(self.log_start).ok().and_then(|start| text.get(start..)).unwrap_or_default();
@@ -161,30 +161,31 @@ pub fn record_pid(folder: &Folder, role: Role, pid: i32) -> anyhow::Result<()> {
 /// The process id at the last start.
 ///
 /// # Errors
-/// When the role was never started here.
+/// The role was never started in this folder.
 pub fn recorded_pid(folder: &Folder, role: Role) -> anyhow::Result<i32> {
     let path = role.pid_file(folder);
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     text.trim().parse().with_context(|| path.display().to_string())
 }
 
-/// The process of this role, if it runs.
+/// The process id of this role, if it is running.
 pub fn running(role: Role, folder: &Folder, plan: Plan) -> Option<i32> {
     let pid = recorded_pid(folder, role).ok()?;
     is_process(pid, &role.token(folder, plan)).then_some(pid)
 }
 
-/// Whether `pid` is there, is no zombie, and was started with `argument`.
+/// Whether process `pid` exists, is not a zombie, and was started with `argument`.
 fn is_process(pid: i32, argument: &str) -> bool {
     let Ok(command_line) = fs::read(format!("/proc/{pid}/cmdline")) else { return false };
-    // A zombie's command line is empty.
+    // A zombie has an empty command line.
     command_line.split(|byte| *byte == 0).any(|word| word == argument.as_bytes())
 }
 
-/// Whether the process of this role was ended and is not gone yet: its ports are free only after its last thread.
+/// Whether the process of this role is exiting but not gone: its ports are free only when its last thread has ended.
 fn is_ending(role: Role, folder: &Folder) -> bool {
     let Ok(pid) = recorded_pid(folder, role) else { return false };
-    // Memory goes first, and with it the command line; then what it had open; then, but for the first, its threads.
+    // An exiting process loses its memory first, including the command line, then its open files, then all threads but
+    // one.
     let Ok(command_line) = fs::read(format!("/proc/{pid}/cmdline")) else { return false };
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let is_zombie = stat.rsplit_once(')').is_some_and(|(_, state)| state.trim_start().starts_with('Z'));
@@ -192,10 +193,10 @@ fn is_ending(role: Role, folder: &Folder) -> bool {
     command_line.is_empty() && !(is_zombie && threads <= 1)
 }
 
-/// Sends a signal to the process of this role; `false` when it does not run.
+/// Sends a signal to the process of this role; `false` if it is not running.
 ///
 /// # Errors
-/// When the system refuses.
+/// The system refuses to send it.
 pub fn signal(role: Role, folder: &Folder, plan: Plan, signal: Signal) -> anyhow::Result<bool> {
     let Some(pid) = running(role, folder, plan) else { return Ok(false) };
     match kill(Pid::from_raw(pid), signal) {
@@ -205,7 +206,7 @@ pub fn signal(role: Role, folder: &Folder, plan: Plan, signal: Signal) -> anyhow
     }
 }
 
-/// Waits until the process of this role runs no more and holds no port; `false` when the time passed first.
+/// Waits until the process of this role has ended and released its ports; `false` after a timeout.
 pub async fn wait_gone(role: Role, folder: &Folder, plan: Plan, within: Duration) -> bool {
     let deadline = Instant::now() + within;
     while running(role, folder, plan).is_some() || is_ending(role, folder) {
@@ -217,11 +218,11 @@ pub async fn wait_gone(role: Role, folder: &Folder, plan: Plan, within: Duration
     true
 }
 
-/// What `gateway dev` holds of the processes that it started itself.
+/// Processes that this `gateway dev` has started.
 #[derive(Debug, Default)]
 pub struct Children {
     started: Vec<Started>,
-    /// Nodes that have ended because their cluster has removed them.
+    /// Nodes that ended because they were removed from their cluster.
     pub removed: Vec<Role>,
 }
 
@@ -234,10 +235,10 @@ impl Children {
         self.started.iter().find(|started| started.role == role)
     }
 
-    /// Collects one that has ended since the last call.
+    /// Takes one process that has ended since the last call.
     ///
     /// # Errors
-    /// When the system refuses to say.
+    /// The system cannot report the status.
     pub fn take_ended(&mut self) -> io::Result<Option<(Started, ExitStatus)>> {
         for index in 0..self.started.len() {
             if let Some(status) = self.started[index].child.try_wait()? {

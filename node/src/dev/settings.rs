@@ -1,5 +1,4 @@
-//! The configuration of a development node: production's defaults, but for what differs on one machine: folders, ports,
-//! and shorter times.
+//! The configuration of a development node: production defaults, except for folders, ports and shorter times.
 
 use std::time::Duration;
 
@@ -18,10 +17,10 @@ use crate::config::{
 use crate::data_folder::ReservedFolder;
 use crate::key_files::write_private;
 
-/// Writes the configuration files of all nodes. Flags hold for this run: a resumed folder gets them anew.
+/// Writes the configuration files of all nodes. Flags apply to this run only: a resumed folder gets new files.
 ///
 /// # Errors
-/// When a file cannot be written, or a key of `--set` is wrong.
+/// A file cannot be written, or a key of `--set` is wrong.
 pub fn write_all(folder: &Folder, plan: Plan, args: &UpArgs) -> anyhow::Result<()> {
     for node in plan.node_ids() {
         let config = load::lay_over(&of_node(folder, plan, args, node), &args.set)?;
@@ -36,8 +35,9 @@ pub fn write_all(folder: &Folder, plan: Plan, args: &UpArgs) -> anyhow::Result<(
     Ok(())
 }
 
-/// Fewer shards than nodes on machines of their own would have: these share the processors, and each entry of a shard's log costs
-/// the same however few sends it bears. With one and a half a node there is something to move, and for each node something to lead.
+/// Fewer shards than on separate machines: the nodes share the CPU, and an entry of a shard's log has a fixed cost,
+/// however few sends it carries. With one and a half shards per node, each node can lead one, and there are some to
+/// move.
 fn shard_count(nodes: usize) -> u16 {
     u16::try_from((nodes.saturating_mul(3) / 2).max(2)).unwrap_or(u16::MAX)
 }
@@ -81,7 +81,7 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
     }
 }
 
-/// The driver, and where its network is. The test network takes as many log-ins a second as the simulator.
+/// The settings of the network. The test network accepts as many logins per second as the simulator.
 fn network(plan: Plan) -> Network {
     let ports = plan.ports();
     let (address, whatsapp) = match plan.network {
@@ -92,7 +92,7 @@ fn network(plan: Plan) -> Network {
             let media_endpoint = Some(format!("http://{}", ports.test_media()));
             (None, Some(Whatsapp { endpoint, media_endpoint, ..Whatsapp::default() }))
         }
-        // Without the feature `testnet` these nodes have no network to speak to, and are not started.
+        // Without the feature `testnet`, there is no network for these nodes, and they are not started.
         #[cfg(not(feature = "testnet"))]
         Driver::Whatsapp => (None, Some(Whatsapp::default())),
     };

@@ -1,4 +1,5 @@
-//! `gateway join`: asks a cluster to let this machine in, and writes what it is given.
+//! `gateway join`: asks a cluster to admit this machine, and writes the certificate, keys and configuration that it
+//! returns.
 
 use std::time::{Duration, Instant};
 
@@ -21,22 +22,22 @@ use crate::data_folder::ReservedFolder;
 use crate::dev::folder::{read_json, write_json};
 use crate::refusal::Refusal;
 
-/// How long a cluster may take to answer, an election included.
+/// Timeout of the cluster's answer, including an election.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What is kept over attempts, so that a lost answer does not use the token up.
+/// Stored across attempts: the same storage id may use the token again after a lost answer.
 #[derive(Serialize, Deserialize)]
 struct JoinAttempt {
     storage_id: Uuid,
 }
 
-/// Joins. May be run again after a failure, with the same token.
+/// Joins a cluster. Can be repeated after a failure, with the same token.
 ///
 /// # Errors
-/// A [`Refusal`] for what the caller gave and what the cluster does not want; anything else for what went wrong.
+/// A [`Refusal`] when the arguments are wrong or the cluster refuses; any other error when something fails.
 pub async fn run(args: &JoinArgs) -> anyhow::Result<()> {
     let token = token(args)?;
-    // The token lets one node in: whatever can be wrong on this machine is found before it is used.
+    // A token admits one node, so everything on this machine is checked before the token is used.
     let own = init::node(&args.node)?;
     validate::own(&own, args.node.api_listen, args.node.ops_listen, &init::peer(&args.node))?;
     let place = Place::choose(&args.node.dir)?;
@@ -58,14 +59,15 @@ pub async fn run(args: &JoinArgs) -> anyhow::Result<()> {
              again with the same token and --dir, or remove it with gateway node remove {id}"
         )
     })?;
-    // The configuration stands: nobody asks again.
+    // With the configuration written, the attempt is over.
     std::fs::remove_file(place.asking_file()).context("removing what was kept while asking; the node is made")?;
     say(format!("node {id} of a cluster of {nodes}, in {}", args.node.dir.display()));
     say(format!("  start it with      gateway run --config {}", place.config_file().display()));
     Ok(())
 }
 
-/// The token, from the file or out of the flag; the file goes first, as the flag may come from the environment.
+/// The token, from the file or the flag. The file takes precedence, since the flag's value may come from the
+/// environment.
 fn token(args: &JoinArgs) -> Result<JoinToken, Refusal> {
     let remedy = "create one with gateway token on a node of the cluster";
     let unreadable = |subject: &str, error: std::io::Error| {
@@ -87,7 +89,7 @@ fn token(args: &JoinArgs) -> Result<JoinToken, Refusal> {
         (None, Some(token)) => ("--token".to_owned(), token.to_owned()),
         (None, None) => return Err(Refusal::new("--token-file", "is missing", remedy)),
     };
-    // What `gateway token` prints may have been kept whole: the token is its first line.
+    // The file may hold the whole output of `gateway token`, whose first line is the token.
     text.trim_start()
         .lines()
         .next()
@@ -96,7 +98,7 @@ fn token(args: &JoinArgs) -> Result<JoinToken, Refusal> {
         .map_err(|error: model::join_token::NotAJoinToken| Refusal::new(subject, error, remedy))
 }
 
-/// Writes what this machine was given.
+/// Writes the files of the new node.
 fn settle(welcome: Welcome, given: &NodeArgs, folder: ReservedFolder, place: &Place) -> anyhow::Result<()> {
     let config = configuration(given, &welcome)?;
     let keys = MasterKeys { current: welcome.master_key, previous: welcome.previous_master_key };
@@ -143,7 +145,7 @@ async fn ask(args: &JoinArgs, token: &JoinToken, storage_id: Uuid) -> anyhow::Re
     }
 }
 
-/// The configuration of the node that answered, with what is this node's own.
+/// The configuration of the node that answered, with this node's own settings.
 fn configuration(given: &NodeArgs, welcome: &Welcome) -> anyhow::Result<Config> {
     let theirs = load::parse(&welcome.config.0, "configuration").context("reading the cluster's configuration")?;
     let nodes: Vec<Member> = welcome

@@ -1,4 +1,4 @@
-//! What the audit log says of those who ask to be let in: whoever is gets the cluster's keys.
+//! Audit entries about nodes that ask to join: whoever is admitted gets the cluster's keys.
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
@@ -16,11 +16,11 @@ const HOUR_MILLIS: i64 = 60 * MINUTE_MILLIS;
 
 const UNKNOWN: &str = "join_token_unknown";
 
-/// Refusals that a node writes of an hour at most, of tokens that nobody made, and as many of others: whoever asks chooses from
-/// how many addresses, and every node keeps them for as long as the log is kept.
+/// Maximum number of refusals per hour that a node writes for unknown tokens, and the same number for others. Clients
+/// choose how many addresses they ask from, and every node stores the entries as long as the log is kept.
 const MOST: usize = 256;
 
-/// The refusals of this hour that this node has written, so that asking again and again is no way to write the log.
+/// Refusals that this node has written in the current hour, which bounds how fast clients can fill the log.
 #[derive(Debug, Default)]
 pub struct Written(Mutex<OfHour>);
 
@@ -28,12 +28,13 @@ pub struct Written(Mutex<OfHour>);
 struct OfHour {
     hour: i64,
     refusals: HashSet<AuditId>,
-    /// Those of them whose token nobody made. They are counted apart: who invents tokens hides nobody who has one that was made.
+    /// Number of refusals for unknown tokens. They are counted separately, so that invented tokens cannot hide the
+    /// misuse of real ones.
     unknown: usize,
 }
 
 impl Written {
-    /// Notes a refusal; `false` for one that is not to be written.
+    /// Records a refusal; `false` if it must not be written.
     pub fn is_news(&self, entry: &AuditEntry) -> bool {
         let hour = entry.created_at.0.div_euclid(HOUR_MILLIS);
         let mut written = self.0.lock();
@@ -47,7 +48,7 @@ impl Written {
         is_news
     }
 
-    /// Notes that one could not be written: the next of its kind is to be.
+    /// Forgets a refusal that could not be written, so that the next one of its kind is.
     pub fn remove(&self, entry: &AuditEntry) {
         let mut written = self.0.lock();
         if written.refusals.remove(&entry.id) && is_unknown(entry) {
@@ -60,25 +61,25 @@ fn is_unknown(entry: &AuditEntry) -> bool {
     entry.details.get("code").is_some_and(|code| code == UNKNOWN)
 }
 
-/// Somebody with a token, and the machine that it is to let in.
+/// A node that asks to join.
 #[derive(Clone, Copy, Debug)]
 pub struct JoiningNode<'a> {
-    /// Where the question came from.
+    /// Address of the client.
     pub from: IpAddr,
-    /// `host:port` that the new node is to be reached at.
+    /// `host:port` at which the new node will be reachable.
     pub peer: &'a str,
     pub storage_id: Uuid,
 }
 
 impl JoiningNode<'_> {
-    /// That it was given a certificate and keys; each time, when it asks again.
+    /// Entry for a node that got a certificate and keys; repeated when it asks again.
     pub fn joined(&self, at: Timestamp) -> AuditEntry {
         let details = BTreeMap::from([("storage_id".to_owned(), self.storage_id.to_string())]);
         self.entry(AuditId::new(), "node.joined", "join_token", true, at, details)
     }
 
-    /// That its token did not let it in; `None` when something else was in the way. Folded as failed authentications
-    /// are: one entry for each address (of IPv6: network), reason and minute, whatever node was asked.
+    /// Entry for a refused token; `None` when the reason is not the token. Aggregated like failed authentications: one
+    /// entry per address (IPv6: network), reason and minute, whichever node was asked.
     pub fn refused(&self, rejection: &Rejection, at: Timestamp) -> Option<AuditEntry> {
         let code = match rejection {
             Rejection::TokenUnknown => UNKNOWN,

@@ -1,4 +1,4 @@
-//! `gateway init`: makes a cluster of one node, ready for `gateway run`, that can let others in.
+//! `gateway init`: creates a cluster of one node, ready for `gateway run`, that other nodes can join.
 
 use anyhow::Context;
 use model::format::Format;
@@ -17,23 +17,24 @@ use crate::data_folder::ReservedFolder;
 use crate::key_files::{random_hex, write_private};
 use crate::pki::Authority;
 
-/// Bytes of a master key and of an operator's token.
+/// Size in bytes of a master key and of an operator token.
 const MASTER_KEY_BYTES: usize = 32;
 const OPERATOR_TOKEN_BYTES: usize = 24;
 
 const FIRST_NODE: NodeId = 1;
 
-/// Makes the folder of the first node.
+/// Creates the folder of the first node.
 ///
 /// # Errors
-/// A [`Refusal`](crate::refusal::Refusal) for what the caller gave; anything else when a file cannot be written.
+/// A [`Refusal`](crate::refusal::Refusal) when the arguments are wrong; any other error when a file cannot be written.
 pub fn run(args: &InitArgs) -> anyhow::Result<()> {
     let first = First::prepare(args)?;
     let keys = MasterKeys { current: Secret(random_hex(MASTER_KEY_BYTES)), previous: None };
     first.place.accepts(&keys)?;
     first.place.make()?;
     let cluster_id = first.config.cluster.cluster_id;
-    // Before anything is written: where the configuration stands, all else does, and until then this may be run again.
+    // The data folder is claimed first. The configuration is written last, so that `init` can be repeated until
+    // everything exists.
     ReservedFolder::unused(&first.config.node.data_dir)?.claim(cluster_id, FIRST_NODE, Format::FIRST)?;
     let place = first.write(&keys)?;
     say(format!("cluster {cluster_id}, node 1, in {}", args.node.dir.display()));
@@ -47,14 +48,14 @@ pub fn run(args: &InitArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first node of a new cluster, before anything of it is written.
+/// The first node of a new cluster, before anything has been written.
 pub struct First {
     pub place: Place,
     pub config: Config,
 }
 
 impl First {
-    /// Judges what the caller gave, and makes a cluster's id.
+    /// Validates the arguments, and generates the cluster's id.
     ///
     /// # Errors
     /// A [`Refusal`](crate::refusal::Refusal).
@@ -65,10 +66,10 @@ impl First {
         Ok(Self { place, config })
     }
 
-    /// Makes an authority, a certificate and an operator's token, and writes all of it.
+    /// Creates the authority, a certificate and an operator token, and writes all files.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// A file cannot be written.
     pub fn write(self, keys: &MasterKeys) -> anyhow::Result<Place> {
         let Self { place, config } = self;
         let authority = Authority::create().context("making the authority")?;
@@ -104,10 +105,11 @@ fn configuration(args: &InitArgs) -> std::io::Result<Config> {
     })
 }
 
-/// A new node, with the number of a first one until a cluster gives it another. It may be started from another folder.
+/// The settings of a new node, with the first node's number until the cluster assigns one. Paths are absolute, because
+/// the node may be started from another folder.
 ///
 /// # Errors
-/// When the folder that this process is in is gone.
+/// The current folder does not exist any more.
 pub fn node(given: &NodeArgs) -> std::io::Result<Node> {
     Ok(Node {
         id: FIRST_NODE,
@@ -118,7 +120,7 @@ pub fn node(given: &NodeArgs) -> std::io::Result<Node> {
     })
 }
 
-/// The peer listener of a new node; its files are named when they are written.
+/// The peer listener of a new node; the paths of its files are set when they are written.
 pub fn peer(node: &NodeArgs) -> Peer {
     Peer {
         listen: node.peer_listen,
@@ -164,7 +166,7 @@ mod tests {
             nodes: 1,
             shards: Some(1),
         };
-        // In the way of the identity.
+        // A folder in the place of the identity's temporary file makes the write fail.
         let obstacle = args.node.data_dir.join("identity.json.tmp");
         std::fs::create_dir_all(&obstacle).unwrap();
         run(&args).unwrap_err();

@@ -1,4 +1,4 @@
-//! Where `gateway init` and `gateway join` put a node's files: one folder, and its data in another.
+//! Files that `gateway init` and `gateway join` write for a node, except its data: one folder.
 
 use std::path::{Path, PathBuf};
 
@@ -10,11 +10,11 @@ use crate::config::{Config, Ops, Peer, Secret, Secrets};
 use crate::key_files::{make_private_folder, sync_folder, write_atomically, write_private};
 use crate::refusal::{Refusal, ensure};
 
-/// Master keys as they are written into files: in hex, a line each.
+/// Master keys as written to files: hex, one line each.
 #[derive(Clone, Debug)]
 pub struct MasterKeys {
     pub current: Secret,
-    /// The one before, while the operator exchanges the two.
+    /// The previous master key, while the operator replaces it.
     pub previous: Option<Secret>,
 }
 
@@ -25,17 +25,17 @@ impl MasterKeys {
     }
 }
 
-/// The folder of a node's configuration, certificates and keys.
+/// Folder of a node's configuration, certificates and keys.
 #[derive(Clone, Debug)]
 pub struct Place {
     folder: PathBuf,
 }
 
 impl Place {
-    /// A folder that holds no node yet. It need not be there.
+    /// A folder without a node; it need not exist.
     ///
     /// # Errors
-    /// A [`Refusal`] when it holds one.
+    /// A [`Refusal`] when the folder holds a node's configuration.
     pub fn choose(folder: &Path) -> Result<Self, Refusal> {
         let place = Self { folder: std::path::absolute(folder).map_err(|error| unusable(folder, error))? };
         let problem = "holds a node's configuration already (gateway.toml)";
@@ -44,10 +44,10 @@ impl Place {
         Ok(place)
     }
 
-    /// Makes the folder, for its owner alone.
+    /// Creates the folder, accessible only to its owner.
     ///
     /// # Errors
-    /// A [`Refusal`] when it cannot be made.
+    /// A [`Refusal`] when the folder cannot be created.
     pub fn make(&self) -> Result<(), Refusal> {
         make_private_folder(&self.folder).map_err(|error| unusable(&self.folder, error))
     }
@@ -72,15 +72,15 @@ impl Place {
         self.folder.join("master.previous.key")
     }
 
-    /// A file that the folder keeps while a node joins.
+    /// File that exists while a node is joining.
     pub fn asking_file(&self) -> PathBuf {
         self.folder.join("joining.json")
     }
 
-    /// Makes sure that no other master key lies in the folder: it may be the only copy.
+    /// Makes sure that the folder holds no other master key, which might be the only copy.
     ///
     /// # Errors
-    /// A [`Refusal`] when one does, or cannot be read.
+    /// A [`Refusal`] when it does, or when the file cannot be read.
     pub fn accepts(&self, keys: &MasterKeys) -> Result<(), Refusal> {
         let file = self.master_key_file();
         let subject = file.display().to_string();
@@ -95,10 +95,10 @@ impl Place {
         }
     }
 
-    /// Writes what a node needs, its configuration last: where that stands, all else does.
+    /// Writes all files of a node. The configuration is last: if it exists, everything else does.
     ///
     /// # Errors
-    /// When the folder cannot be written.
+    /// The folder cannot be written.
     pub fn write(
         &self,
         identity: &PeerIdentity,

@@ -1,5 +1,5 @@
-//! Lets new nodes in, on any node of the cluster: the directory judges the token and chooses the id, and the cluster's
-//! authority, which the directory keeps sealed, signs the certificate.
+//! Admits new nodes, on any node of the cluster: the directory checks the token and assigns the id, and the cluster's
+//! authority, whose sealed key is in the directory, signs the certificate.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -31,24 +31,24 @@ use crate::cli::joining::NodeArgs;
 use crate::config::{Config, HostPort, Peer, Secret, files};
 use crate::pki::{Authority, Pair};
 
-/// How long the directory may take; less than the joining node waits.
+/// Timeout of the directory; shorter than the joining node's.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Between two tries to hand the authority over to the cluster.
+/// Interval between two attempts to store the authority in the directory.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// The longest zone, and the longest `host:port`: that of the longest name that name servers know. Whoever asks is nobody yet,
-/// and the audit log tells from where.
+/// Longest zone, and longest `host:port`, that of the longest DNS name. The client is not authenticated, and the audit
+/// log records its address.
 const LONGEST_ZONE: usize = 255;
 const LONGEST_PEER: usize = 253 + ":65535".len();
 
-/// Answers `gateway join`.
+/// Handles `gateway join`.
 pub struct JoinService {
     pub cluster: Arc<Cluster>,
     pub config: Config,
     pub keyring: Keyring,
     pub operator_token: Secret,
-    /// What the audit log was told of those who were turned away.
+    /// Refusals already written to the audit log.
     pub written: Written,
 }
 
@@ -98,7 +98,7 @@ impl JoinService {
         };
         let join = Command::Members(MemberCommand::Join { token: question.token, node });
         let directory = self.cluster.directory();
-        // The state machine judges this by itself only once no earlier release is in the cluster.
+        // In a cluster with earlier releases, the state machine does not check this yet.
         let repeated = directory.read(|state| {
             let token = state.token(&question.token)?;
             (token.used_by == Some(question.storage_id)).then(|| state.may_ask_again(token, now).map(drop))
@@ -145,15 +145,15 @@ impl JoinService {
         })
     }
 
-    /// Whether nobody was given such a token, as a copy of the directory tells that shows what was made a moment ago: what
-    /// strangers invent is not worth an entry of the log. Where that cannot be told, the directory judges.
+    /// Whether no such token was ever issued, according to a fresh copy of the directory: invented tokens are not worth
+    /// a log entry. If the copy cannot be refreshed, the directory decides.
     async fn is_unknown(&self, token: &[u8; 32], deadline: Instant) -> bool {
         let directory = self.cluster.directory();
         let is_known = || directory.read(|state| state.token(token).is_some());
         !is_known() && directory.refresh(deadline).await.is_ok() && !is_known()
     }
 
-    /// A node whose operator names no zone gets into a cluster without zones alone: its replicas would lie anywhere.
+    /// Refuses a node whose operator names no zone, if the cluster has zones: its replicas would not be spread.
     fn has_no_zones(&self, token: &[u8; 32]) -> Result<(), String> {
         let (zones, is_known) = self.cluster.directory().read(|state| {
             let zones: BTreeSet<String> = state.nodes.values().filter_map(|node| node.zone.clone()).collect();
@@ -162,7 +162,7 @@ impl JoinService {
         judge_zones(&zones, is_known)
     }
 
-    /// All that a new node is to trust, the authority that signed for it first.
+    /// The authorities that a new node trusts, first the one that signed its certificate.
     fn trusted(&self, authority: &Authority) -> String {
         let kept = self.cluster.directory().read(|state| state.authority.clone());
         files::trusted(kept.as_deref(), &authority.pair.certificate)
@@ -176,16 +176,17 @@ impl JoinService {
     }
 }
 
-/// The cluster's authority, able to sign.
+/// The cluster's authority, with its key decrypted.
 ///
 /// # Errors
-/// Why it cannot be opened here.
+/// Why it cannot be decrypted here.
 pub fn open(kept: &AuthorityRecord, secrets: &Secrets) -> Result<Authority, String> {
     let key = secrets.open_authority(&kept.key).map_err(|error| error.to_string())?;
     Authority::restore(Pair { certificate: kept.certificate.clone(), key }).map_err(|error| error.to_string())
 }
 
-/// What a node says of itself is kept, and is told to operators: it must not be as long as its question may be.
+/// Limits what a node reports about itself, which is stored and shown to operators: far below the size limit of the
+/// request.
 fn are_short(peer: &str, zone: &str) -> Result<(), String> {
     if peer.len() > LONGEST_PEER {
         return Err(format!("the node's address has more than {LONGEST_PEER} characters"));
@@ -196,7 +197,7 @@ fn are_short(peer: &str, zone: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Zones are told to those alone who have a token.
+/// Zones are named only to clients with a known token.
 fn judge_zones(zones: &BTreeSet<String>, asker_is_known: bool) -> Result<(), String> {
     if zones.iter().all(|zone| zone == NodeArgs::ZONE) {
         return Ok(());
@@ -208,7 +209,7 @@ fn judge_zones(zones: &BTreeSet<String>, asker_is_known: bool) -> Result<(), Str
     Err(format!("the cluster has zones{named}: say with --zone in which one this machine is; the token is not used up"))
 }
 
-/// Whether a node that understands formats up to one may be of a cluster that has another.
+/// Whether a node that understands formats up to `understands` can be a member of a cluster with format `cluster`.
 pub fn fits(understands: Format, cluster: Format) -> Result<(), String> {
     if understands < cluster {
         return Err(format!(
@@ -219,7 +220,7 @@ pub fn fits(understands: Format, cluster: Format) -> Result<(), String> {
     Ok(())
 }
 
-/// Hands the authority's key over to the cluster, once there is one and unless it has it.
+/// Stores the authority's key in the directory once the cluster is formed, unless it is there already.
 pub async fn keep_authority(cluster: Arc<Cluster>, ca_pem: String, key_file: PathBuf, stop: CancellationToken) {
     let keeping = async {
         loop {
@@ -244,7 +245,7 @@ pub async fn keep_authority(cluster: Arc<Cluster>, ca_pem: String, key_file: Pat
     stop.run_until_cancelled(keeping).await;
 }
 
-/// Why the authority is not with the cluster yet.
+/// Why the authority is not stored yet.
 enum Kept {
     Later,
     Never(anyhow::Error),
@@ -254,7 +255,7 @@ async fn hand_over(cluster: &Cluster, ca_pem: &str, key_file: &PathBuf) -> Resul
     let reading = || {
         let key = std::fs::read_to_string(key_file).with_context(|| key_file.display().to_string())?;
         let authority = Authority::restore(Pair { certificate: ca_pem.to_owned(), key: key.clone() })?;
-        // An authority that was made otherwise may have another name than the one that is written into certificates.
+        // An authority that was created elsewhere may have another name than the one written into certificates.
         let issued = authority.issue(1, Peer::CERTIFICATE_LIFE)?;
         files::proves(ca_pem, &issued.certificate, 1)
             .map_err(anyhow::Error::msg)

@@ -1,5 +1,5 @@
-//! What a new node asks, and what it is answered. Travels over TLS that proves the cluster's side; the token proves the
-//! asker's.
+//! Messages between a new node and the cluster. They travel over TLS, which authenticates the cluster; the token
+//! authenticates the new node.
 
 use model::format::Format;
 use model::id::NodeId;
@@ -8,26 +8,26 @@ use uuid::Uuid;
 
 use crate::config::Secret;
 
-/// The format of both.
+/// Version of both messages.
 pub const VERSION: u8 = 1;
 
-/// A new node's question.
+/// A new node's request.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Question {
     pub version: u8,
-    /// The hash of its token.
+    /// Hash of the node's token.
     pub token: [u8; 32],
-    /// Of the folder that it has made: the same one may ask again.
+    /// Storage id of the node's data folder: the same folder may ask again.
     pub storage_id: Uuid,
-    /// `host:port` at which the others will reach it.
+    /// `host:port` at which the other nodes will reach the new one.
     pub peer: String,
     pub zone: String,
-    /// Whether the operator has named that zone; release 0.2.0 does not say.
+    /// Whether the operator has named the zone; release 0.2.0 does not send this.
     #[serde(default = "yes")]
     pub names_zone: bool,
     pub weight: u32,
     pub max_channels: u32,
-    /// The highest format that it understands; release 0.1.0 does not say.
+    /// The highest format that the node understands; release 0.1.0 does not send this.
     #[serde(default)]
     pub format: Format,
 }
@@ -39,28 +39,28 @@ fn yes() -> bool {
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer {
     Welcome(Box<Welcome>),
-    /// Why not, for people.
+    /// The reason, for people.
     Refused(String),
 }
 
-/// All that a new node needs.
+/// Everything that a new node needs.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Welcome {
     pub id: NodeId,
     pub ca_pem: String,
     pub cert_pem: String,
     pub key_pem: Secret,
-    /// In hex.
+    /// The master key, in hex.
     pub master_key: Secret,
-    /// The one before, while the operator exchanges the two.
+    /// The previous master key, while the operator replaces it.
     #[serde(default)]
     pub previous_master_key: Option<Secret>,
     pub operator_token: Secret,
-    /// The answering node's own configuration (TOML): what is not one node's alone holds for the new one.
+    /// The answering node's configuration (TOML), from which the new node takes the settings of the whole cluster.
     pub config: Secret,
     /// Members of the cluster, with their `host:port`.
     pub nodes: Vec<(NodeId, String)>,
-    /// That of the cluster; release 0.1.0 does not say.
+    /// Format of the cluster; release 0.1.0 does not send this.
     #[serde(default)]
     pub format: Format,
 }

@@ -1,5 +1,5 @@
-//! Where the operator's port is, and the token that it wants: from flags, the environment, the configuration of a node
-//! of this machine, or the folder of `gateway dev`.
+//! Finds the address and the token of the operators' port: in flags, the environment, the configuration of a node on
+//! this machine, or the folder of `gateway dev`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -10,26 +10,26 @@ use crate::dev::description::Description;
 use crate::refusal::{Refusal, ensure};
 use crate::trust::Trust;
 
-/// Where the package puts a node's configuration.
+/// Configuration file of an installed package.
 const USUAL_CONFIG: &str = "/etc/gateway/gateway.toml";
 
-/// Where `gateway dev` puts its cluster when it is not told otherwise.
+/// Default folder of `gateway dev`.
 pub const USUAL_DEV: &str = ".gateway-dev";
 
-/// The way to a cluster.
+/// Address and credentials of a cluster.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// Base URLs without a trailing slash; the first that answers is asked.
+    /// Base URLs without a trailing slash, in the order in which they are tried.
     pub nodes: Vec<String>,
     pub token: Secret,
-    /// By what their certificates are known.
+    /// How the nodes' certificates are verified.
     pub trust: Trust,
-    /// The folder of the cluster of `gateway dev` that it is, where it is one.
+    /// The folder of the cluster, if it is one of `gateway dev`.
     pub dev: Option<PathBuf>,
 }
 
 impl Access {
-    /// A node of this machine, which listens there.
+    /// Access to a node on this machine that listens as `ops` says.
     pub fn at(ops: &Ops, token: Secret) -> Self {
         let (scheme, trust) = match &ops.tls {
             Some(tls) => ("https", Trust::Same(tls.cert_file.clone())),
@@ -38,10 +38,10 @@ impl Access {
         Self { nodes: vec![format!("{scheme}://{}", reachable(ops.listen))], token, trust, dev: None }
     }
 
-    /// Finds the way: what is given outright goes before what a file knows.
+    /// Finds address and token: flags and environment take precedence over files.
     ///
     /// # Errors
-    /// A [`Refusal`] that says what to give, or which file cannot be read.
+    /// A [`Refusal`] that says what to specify, or which file cannot be read.
     pub fn find(args: &OperatorArgs) -> Result<Self, Refusal> {
         let in_environment = std::env::var("GATEWAY_OPERATOR_TOKEN").ok();
         let given_token = given_secret("--token", args.token.as_deref(), args.token_file.as_deref(), in_environment)?;
@@ -67,7 +67,7 @@ impl Access {
             };
             return Err(Refusal::new(subject, problem, remedy));
         };
-        // What is known of this machine's node proves no other.
+        // The certificate of this machine's node says nothing about other nodes.
         let (nodes, trust, dev) = match args.ops.is_empty() {
             true => (known.nodes, known.trust, known.dev),
             false => (args.ops.clone(), Trust::System, None),
@@ -76,16 +76,16 @@ impl Access {
     }
 }
 
-/// What is to be done where no node of a cluster of `gateway dev` answers.
+/// Remedy when no node of a `gateway dev` cluster answers.
 pub fn how_dev_starts(folder: &Path) -> String {
     format!("check that the cluster is running: gateway dev --data {} starts it", folder.display())
 }
 
-/// A secret that was given by a flag, by the file that another flag names, or by the environment, which may stand for either
-/// flag: a file goes before what the environment says.
+/// A secret from a flag, from the file that another flag names, or from the environment, which can stand for either
+/// flag. A file takes precedence over the environment's secret.
 ///
 /// # Errors
-/// A [`Refusal`] for a file that cannot be read, and for what no header can hold.
+/// A [`Refusal`] when the file cannot be read, or the secret is not valid in an HTTP header.
 pub fn given_secret(
     flag: &str,
     given: Option<&str>,
@@ -109,8 +109,8 @@ pub fn given_secret(
     Ok(Some(secret.to_owned()))
 }
 
-/// What knows both address and token: what is named goes before what happens to be there, and a development cluster in this
-/// folder before the machine's.
+/// A source of both address and token: explicitly named ones take precedence over default locations, and a development
+/// cluster in the current folder over the node of this machine.
 fn known(args: &OperatorArgs) -> Result<Option<Access>, Refusal> {
     if let Some(folder) = &args.data {
         return of_dev(folder).map(Some);
@@ -126,7 +126,7 @@ fn known(args: &OperatorArgs) -> Result<Option<Access>, Refusal> {
     match usual.try_exists() {
         Ok(true) => of_config(usual).map(Some),
         Ok(false) => Ok(None),
-        // Whoever names a node and brings a token needs no file.
+        // With a node and a token from elsewhere, no file is needed.
         Err(_) if !args.ops.is_empty() => Ok(None),
         Err(error) => {
             let remedy = "run this as a user who can read it, or name a node with --ops and a token with --token-file";
@@ -140,7 +140,7 @@ fn of_config(path: &Path) -> Result<Access, Refusal> {
     Ok(Access::at(&config.ops, config::files::operator_token(&config)?))
 }
 
-/// A node that listens on all addresses is reached on this machine's own.
+/// Replaces a wildcard address by loopback.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

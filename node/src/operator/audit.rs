@@ -1,4 +1,4 @@
-//! `gateway audit tail`: who did what, the newest last, and what comes.
+//! `gateway audit tail`: the audit log, newest entries last, and optionally new ones as they are written.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use crate::cli::operator::AuditTailArgs;
 use crate::console::{is_coloured, is_read, printable, say, say_json, terminal_columns, warn};
 use crate::refusal::Refusal;
 
-/// How often new entries are looked for.
+/// Interval of polling for new entries.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// New entries may be noted up to so much earlier than others that were seen already: nodes write failed attempts in
-/// batches, and clocks differ.
+/// New entries may carry times up to this much before entries already seen: nodes write failed attempts in batches, and
+/// clocks differ.
 const OVERLAP: Duration = Duration::from_secs(120);
 
 pub async fn tail(args: &AuditTailArgs) -> anyhow::Result<Verdict> {
@@ -36,7 +36,7 @@ pub async fn tail(args: &AuditTailArgs) -> anyhow::Result<Verdict> {
     }
     let recent =
         |newest: Timestamp| format!("/v1/admin/audit-log?limit=100&since={}{filters}", newest.minus(OVERLAP).to_iso());
-    // What is older than the lines that are asked for is not to come after them.
+    // Entries older than the requested lines must not be printed after them.
     let mut shown = HashSet::new();
     if args.follow {
         let rows = operator.all(&recent(Timestamp::now())).await?;
@@ -56,14 +56,14 @@ pub async fn tail(args: &AuditTailArgs) -> anyhow::Result<Verdict> {
         match operator.all(&recent(newest)).await {
             Ok(rows) => newest = newest.max(show(args, &rows, &mut shown)?),
             Err(error) if error.is::<Refusal>() => return Err(error),
-            // A node restarts, or an election goes on: what is noted meanwhile is shown afterwards.
+            // A node may be restarting, or an election running; entries written meanwhile are printed later.
             Err(error) => warn(format!("gateway: {error:#}; trying again")),
         }
     }
     Ok(Verdict::Well)
 }
 
-/// Shows the rows that were not shown yet, the oldest first, and gives the time of the newest.
+/// Prints the rows not printed yet, oldest first, and returns the time of the newest.
 fn show(args: &AuditTailArgs, rows: &[Value], shown: &mut HashSet<String>) -> anyhow::Result<Timestamp> {
     let mut newest = Timestamp(0);
     for row in rows.iter().rev() {
@@ -88,7 +88,7 @@ fn on(AuditTarget { kind, label, .. }: &AuditTarget) -> String {
     format!("{kind} \"{label}\"")
 }
 
-/// An entry on one line, for programs that look for something.
+/// An entry on one line, for programs such as grep.
 fn line(OwnedEntry { entry, customer_id }: &OwnedEntry) -> String {
     let known = |value: Option<String>| value.unwrap_or_else(|| UNKNOWN.to_owned());
     let line = format!(
@@ -104,7 +104,7 @@ fn line(OwnedEntry { entry, customer_id }: &OwnedEntry) -> String {
     printable(&line)
 }
 
-/// An entry for people: what was done and by whom, and below that to what and from where.
+/// An entry for people: action and actor, then target and origin on indented lines.
 fn lines(OwnedEntry { entry, customer_id }: &OwnedEntry, width: usize, coloured: bool) -> String {
     const INDENT: &str = "    ";
     let outcome = match (&*entry.outcome, coloured) {

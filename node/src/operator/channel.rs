@@ -1,4 +1,4 @@
-//! `gateway channel`: which node holds a channel, whether it may run, and its way to another cluster.
+//! `gateway channel`: the owner of a channel, whether the channel may run, and its move to another cluster.
 
 use std::path::Path;
 

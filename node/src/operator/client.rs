@@ -1,4 +1,4 @@
-//! Asks the operator's port of a cluster, through whichever node answers.
+//! Client for the operators' port of a cluster, through whichever node answers.
 
 use std::time::{Duration, Instant};
 
@@ -16,49 +16,51 @@ use crate::cli::operator::OperatorArgs;
 use crate::config::{Ops, Secret};
 use crate::refusal::{Refusal, distrust, in_short, is_full};
 
-/// How long a node may take to answer a question while there is another one to ask: longer than its own wait for the
-/// other nodes, and for a shard without an owner.
+/// Timeout of a query at a node while another node can be asked: longer than the node's own wait for the other nodes,
+/// and for a shard without an owner.
 const ANSWER: Duration = Duration::from_secs(8);
 
-/// How long a change waits for a node that was just started to open its operators' port.
+/// How long a change is retried until a node that was just started opens its operators' port.
 const STARTING: Duration = Duration::from_secs(5);
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 
-/// For how long whoever follows something bears that no node answers.
+/// How long a command that follows something tolerates that no node answers.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// What is to be done where somebody else answers, or nobody.
+/// Remedy when something else answers on the port, or nothing.
 const OPERATORS_PORT: &str = "name the operators' port (usually 8081) of a running node with --ops or GATEWAY_OPS, \
                               with https:// if it has a certificate";
 
-/// What came of fetching bytes.
+/// Result of fetching bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fetched {
     Whole,
-    /// The cluster has them not, or no longer.
+    /// The cluster does not have the bytes, or no longer.
     Gone,
 }
 
-/// The operator of a cluster.
+/// An operator's client of a cluster.
 #[derive(Clone, Debug)]
 pub struct Operator {
     caller: Caller,
     nodes: Vec<String>,
-    /// What is to be done where none of them answers.
+    /// Remedy when no node answers.
     remedy: String,
 }
 
 impl Operator {
+    /// Finds the cluster from the arguments and the environment.
+    ///
     /// # Errors
-    /// A [`Refusal`] when nothing says where the cluster is, or with which token.
+    /// A [`Refusal`] when no address or no token can be found.
     pub fn new(args: &OperatorArgs) -> anyhow::Result<Self> {
         Self::by(Access::find(args)?)
     }
 
-    /// The operator at a node's own port.
+    /// A client of this node's own operators' port.
     ///
     /// # Errors
-    /// When no HTTP client can be made.
+    /// The HTTP client cannot be built.
     pub fn at(ops: &Ops, token: &Secret) -> anyhow::Result<Self> {
         Self::by(Access::at(ops, token.clone()))
     }
@@ -68,10 +70,10 @@ impl Operator {
         Ok(Self { caller: Caller::trusting("", Some(&token.0), &trust)?, nodes, remedy })
     }
 
-    /// Asks a question of the first node that answers it.
+    /// Sends a query to each node until one answers.
     ///
     /// # Errors
-    /// A [`Refusal`] for what was asked for wrongly; else what the last node said, or that none answered.
+    /// A [`Refusal`] when the cluster refuses the query; otherwise the error of the last node.
     pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
         let mut last = None;
         for (index, node) in self.nodes.iter().enumerate() {
@@ -86,7 +88,7 @@ impl Operator {
             };
             match answer.and_then(|(status, body)| judge(&Method::GET, node, path, status, body)) {
                 Ok(body) => return Ok(body),
-                // A refusal is the cluster's: another node would say the same.
+                // A refusal is the cluster's answer: every node would give it.
                 Err(error) if error.is::<Refusal>() => return Err(error),
                 Err(error) => last = Some(error),
             }
@@ -94,7 +96,7 @@ impl Operator {
         Err(unanswered(last, &self.remedy))
     }
 
-    /// As [`get`](Self::get), asked again while no node answers: for what goes on by itself while somebody looks.
+    /// Like [`get`](Self::get), but retries while no node answers, for commands that follow a process.
     ///
     /// # Errors
     /// As [`get`](Self::get), once no node has answered for half a minute.
@@ -114,18 +116,18 @@ impl Operator {
         }
     }
 
-    /// As [`get_patiently`](Self::get_patiently), read as what it should be.
+    /// Like [`get_patiently`](Self::get_patiently), parsed as `T`.
     ///
     /// # Errors
-    /// Those, and an answer of another shape.
+    /// As [`get_patiently`](Self::get_patiently), or the response has another shape.
     pub async fn read_patiently<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         as_type(path, self.get_patiently(path).await?)
     }
 
-    /// Hands a long answer to `keep`, from the first node that begins to answer.
+    /// Passes a long response to `keep`, from the first node that starts to answer.
     ///
     /// # Errors
-    /// As [`get`](Self::get), and those of `keep`.
+    /// As [`get`](Self::get), or an error of `keep`.
     pub async fn fetch(
         &self,
         path: &str,
@@ -137,7 +139,7 @@ impl Operator {
                 Ok(response) if response.status().is_success() => {
                     return match keep(response).await {
                         Ok(()) => Ok(Fetched::Whole),
-                        // The node has no part in a disk that is full here.
+                        // A full disk on this machine is not the node's fault.
                         Err(error) if is_full(&error) => Err(error),
                         Err(error) => Err(error.context(format!("GET {node}{path}"))),
                     };
@@ -159,15 +161,15 @@ impl Operator {
         Err(unanswered(last, &self.remedy))
     }
 
-    /// As [`get`](Self::get), read as what it should be.
+    /// Like [`get`](Self::get), parsed as `T`.
     ///
     /// # Errors
-    /// Those, and an answer of another shape.
+    /// As [`get`](Self::get), or the response has another shape.
     pub async fn read<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         as_type(path, self.get(path).await?)
     }
 
-    /// All rows of a paged list; the path has a query already.
+    /// All rows of a paged list; `path` must already have a query.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -175,7 +177,7 @@ impl Operator {
         self.at_most(path, usize::MAX).await
     }
 
-    /// The first rows of a paged list; the path has a query already.
+    /// The first `most` rows of a paged list; `path` must already have a query.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -191,8 +193,8 @@ impl Operator {
         Ok(rows)
     }
 
-    /// Has something done. Only a node that cannot be reached at all lets the next one be asked: of any other failure
-    /// nobody knows what came of it.
+    /// Sends a change. The next node is tried only if nothing was sent to this one: after any other failure, it is
+    /// unknown whether the change was made.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -216,10 +218,10 @@ impl Operator {
         }
     }
 
-    /// As [`post`](Self::post), of bytes, or answered with some: `fill` gives the request its body.
+    /// Like [`post`](Self::post), for a request or a response of bytes: `fill` sets the body of the request.
     ///
     /// # Errors
-    /// Those.
+    /// As [`post`](Self::post).
     pub async fn exchange(
         &self,
         path: &str,
@@ -245,31 +247,31 @@ impl Operator {
         Err(unanswered(last, &self.remedy))
     }
 
-    /// As [`change`](Self::change), with `POST`.
+    /// Like [`change`](Self::change), with `POST`.
     ///
     /// # Errors
-    /// Those.
+    /// As [`change`](Self::change).
     pub async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
         self.change(Method::POST, path, Some(body)).await
     }
 }
 
-/// A text as a part of a path, or as a value of a query.
+/// Percent-encodes a text for a path segment or a query value.
 pub fn in_path(text: &str) -> String {
-    /// All but the letters, digits and signs that stand for themselves (RFC 3986, section 2.3).
+    /// All characters but the unreserved ones (RFC 3986, section 2.3).
     const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
     utf8_percent_encode(text, ESCAPED).to_string()
 }
 
-/// An answer as a type.
+/// Parses a response as `T`.
 ///
 /// # Errors
-/// When it has another shape.
+/// The response has another shape.
 pub fn as_type<T: DeserializeOwned>(path: &str, answer: Value) -> anyhow::Result<T> {
     serde_json::from_value(answer).with_context(|| format!("the answer to {path} is from another release"))
 }
 
-/// Shows an answer: to programs as it came, to people by `print`. What it says is for the verdict.
+/// Prints a response: unchanged as JSON, or with `print` for people. Returns the parsed response, for the verdict.
 ///
 /// # Errors
 /// As [`as_type`].
@@ -289,7 +291,8 @@ pub fn shown<T: DeserializeOwned>(
     Ok(said)
 }
 
-/// As [`shown`], where nothing follows from what it says: for programs it may be of another release.
+/// Like [`shown`], for commands whose verdict does not depend on the response: with `--json`, the response of another
+/// release is accepted.
 ///
 /// # Errors
 /// As [`as_type`].
@@ -307,7 +310,7 @@ pub fn told<T: DeserializeOwned>(
     Ok(Verdict::Well)
 }
 
-/// What the last node that was asked said, or that none answered.
+/// The error of the last node that was asked.
 fn unanswered(last: Option<anyhow::Error>, remedy: &str) -> anyhow::Error {
     let Some(error) = last else { return anyhow::anyhow!("no node to ask") };
     let is_of_http = error.chain().any(|cause| cause.is::<reqwest::Error>());
@@ -317,7 +320,7 @@ fn unanswered(last: Option<anyhow::Error>, remedy: &str) -> anyhow::Error {
     }
 }
 
-/// The body of a success, or what to do about the failure.
+/// The body of a successful response, or an error with a remedy.
 fn judge(method: &Method, node: &str, path: &str, status: StatusCode, body: Value) -> anyhow::Result<Value> {
     if status.is_success() {
         return Ok(body);
@@ -328,7 +331,7 @@ fn judge(method: &Method, node: &str, path: &str, status: StatusCode, body: Valu
     let message = spelt_out(&body);
     let remedy = match status {
         StatusCode::UNAUTHORIZED => "give the token of this cluster with --token-file or GATEWAY_OPERATOR_TOKEN_FILE",
-        // Every route that is asked for is one of that port.
+        // The client only uses routes of the operators' port.
         StatusCode::NOT_FOUND if message.contains("no such route") => OPERATORS_PORT,
         StatusCode::NOT_FOUND => match body.pointer("/error/details/resource").and_then(Value::as_str) {
             Some("node") => "gateway nodes lists the nodes",
@@ -337,7 +340,7 @@ fn judge(method: &Method, node: &str, path: &str, status: StatusCode, body: Valu
             Some("api_key") => "gateway keys lists the keys",
             _ => "check the id",
         },
-        // Wrong tokens came from this address; whoever has a right one waits.
+        // The node throttles this address because of wrong tokens, whoever sends the next one.
         StatusCode::TOO_MANY_REQUESTS => {
             bail!("{method} {node}{path}: {message} ({code}); check the token, and try again in a minute")
         }
@@ -347,14 +350,14 @@ fn judge(method: &Method, node: &str, path: &str, status: StatusCode, body: Valu
     Err(Refusal::new(code, message, remedy).into())
 }
 
-/// The message of an error with all of its issues.
+/// The message of an error, with all of its issues.
 fn spelt_out(body: &Value) -> String {
     let mut text = body.pointer("/error/message").and_then(Value::as_str).unwrap_or("no message").to_owned();
     let issues = body.pointer("/error/details").and_then(Value::as_array);
     for issue in issues.into_iter().flatten() {
         let path: Vec<String> = issue["path"].as_array().into_iter().flatten().map(step).collect();
         let issue = format!("{}: {}", path.join("."), issue["message"].as_str().unwrap_or_default());
-        // The message names a single issue by itself.
+        // With a single issue, the message contains it already.
         if !text.contains(&issue) {
             text.push_str("; ");
             text.push_str(&issue);

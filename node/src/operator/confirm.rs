@@ -1,14 +1,14 @@
-//! Asks before a command does what moves much, or cannot be taken back.
+//! Asks for confirmation before a command makes a large or irreversible change.
 
 use super::show;
 use crate::cli::members::ConfirmArgs;
 use crate::console::{ask, warn};
 use crate::refusal::Refusal;
 
-/// Returns when the operator wants it: because of `--yes`, or by an answer at the terminal.
+/// Returns when the operator confirms, with `--yes` or at the terminal.
 ///
 /// # Errors
-/// A [`Refusal`] when the answer is no, and when there is no terminal to ask at.
+/// A [`Refusal`] when the answer is no, or when there is no terminal.
 pub fn confirm(args: &ConfirmArgs, command: &str) -> anyhow::Result<()> {
     if args.yes {
         return Ok(());
@@ -16,7 +16,7 @@ pub fn confirm(args: &ConfirmArgs, command: &str) -> anyhow::Result<()> {
     Ok(judge(command, ask("Continue? [y/N]")?.as_deref())?)
 }
 
-/// Shows what a command would do. Where a program reads the answer, only to whoever is asked, beside the question.
+/// Prints what a command would do. With JSON output, it is printed on standard error, and only if a question follows.
 pub fn preview(args: &ConfirmArgs, json: bool, words: &str) {
     match (json, args.yes) {
         (false, _) => show::prose(words),

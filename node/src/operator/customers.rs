@@ -1,4 +1,4 @@
-//! `gateway customer`, `gateway user` and `gateway key`: who uses the cluster, and how much of it.
+//! `gateway customer`, `gateway user` and `gateway key`: customers, members and API keys, with their limits.
 
 use std::io::Read;
 use std::path::Path;
@@ -79,13 +79,13 @@ fn print(customers: &[CustomerView]) {
     Table::of(customers, columns).print_or("there are no customers");
 }
 
-/// Tokens at once, and each second.
+/// Burst, and tokens per second.
 fn bucket(BucketRule { burst, refill_per_second }: BucketRule) -> String {
     format!("{burst}+{refill_per_second}/s")
 }
 
-/// What the routes let an operator set, a bucket or the quotas whole as well: they pass over what they do not know, and
-/// a limit that was mistyped must not look as if it held.
+/// Whether the routes let an operator set this key; buckets and quotas can also be set as a whole. The routes ignore
+/// unknown keys, and a mistyped limit must not seem to be in force.
 fn can_be_set(steps: &[&str]) -> bool {
     match steps {
         ["plan", key] => ["name", "channel_limit", "trial_ends_at", "overdue_since"].contains(key),
@@ -96,7 +96,7 @@ fn can_be_set(steps: &[&str]) -> bool {
     }
 }
 
-/// A body out of `plan.channel_limit=5`. A value that is no JSON is a text.
+/// Builds a body from arguments such as `plan.channel_limit=5`. A value that is not JSON is a string.
 fn body(set: &[String]) -> Result<Map<String, Value>, Refusal> {
     let mut body = Map::new();
     for each in set {

@@ -1,4 +1,4 @@
-//! `gateway format`: what the nodes' releases understand of each other, and the end of an upgrade.
+//! `gateway format`: shows which formats the nodes' releases support, and finishes an upgrade.
 
 use api::operator::format::FormatView;
 use model::format::Format;
@@ -32,7 +32,7 @@ pub async fn run(command: FormatCommand) -> anyhow::Result<Verdict> {
                     preview(&yes, args.json, &words);
                     confirm(&yes, "gateway format raise")?;
                 }
-                // Nothing is asked where nothing can be done. Whoever does not want to be asked is told by the cluster.
+                // If the format cannot be raised, there is nothing to confirm. With `--yes`, the cluster answers why.
                 _ if !yes.yes => {
                     let problem = format!("the cluster has format {format}; {}", highest_in_words(format, highest));
                     let remedy = "nothing was changed; see gateway format show";

@@ -1,4 +1,4 @@
-//! `gateway status` and `gateway check`: how the cluster is, and whether a node can be lost now.
+//! `gateway status` and `gateway check`: the condition of the cluster, and whether it can lose a node now.
 
 use api::operator::check::{CheckView, Condition, Finding};
 use api::operator::status::StatusView;
@@ -63,7 +63,7 @@ pub async fn check(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     Ok(verdict(&check))
 }
 
-/// Well only when a node can be stopped now, whatever else is well: scripts ask before they stop one.
+/// `Well` only if a node can be stopped now: scripts check this before they stop one.
 fn verdict(check: &CheckView) -> Verdict {
     Verdict::of(check.status == Condition::Operational && check.can_lose_a_node)
 }

@@ -1,4 +1,4 @@
-//! `gateway layout` and `gateway shard`: where the shards lie, and how they get elsewhere.
+//! `gateway layout` and `gateway shard`: shows where the shards are placed, and moves them.
 
 use std::time::{Duration, Instant};
 
@@ -20,16 +20,16 @@ use crate::refusal::Refusal;
 
 const PATH: &str = "/v1/admin/layout";
 
-/// Between two looks at how far the moves are.
+/// Interval of polling the progress of moves.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// How long the leadership of a shard may take to go over once the placement wants it elsewhere.
+/// How long the leadership of a shard may take to follow its new placement.
 const LEADERSHIP_PATIENCE: Duration = Duration::from_secs(60);
 
-/// The state of a change that is not over.
+/// State of a change in progress.
 const RUNS: &str = "running";
 
-/// Said when a plan has no moves.
+/// Printed when a plan has no moves.
 const WELL_PLACED: &str = "every shard is already where it should be";
 
 pub async fn run(command: LayoutCommand) -> anyhow::Result<Verdict> {
@@ -63,7 +63,7 @@ pub async fn shard(command: ShardCommand) -> anyhow::Result<Verdict> {
     if !wait {
         return Ok(Verdict::Well);
     }
-    // That the placement says so is not enough: its leadership goes over after that.
+    // The new placement is not enough: leadership is transferred after it.
     let placed = follow(&operator, if args.json { Tells::Nothing } else { Tells::Progress }).await?;
     if placed == Verdict::Well {
         led_from(&operator, shard, to).await?;
@@ -77,7 +77,7 @@ pub async fn shard(command: ShardCommand) -> anyhow::Result<Verdict> {
     Ok(placed)
 }
 
-/// Waits until a shard is led from a node.
+/// Waits until a shard is led by a node.
 async fn led_from(operator: &Operator, shard: ShardId, node: NodeId) -> anyhow::Result<()> {
     let deadline = Instant::now() + LEADERSHIP_PATIENCE;
     loop {
@@ -129,7 +129,7 @@ async fn plan(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Well)
 }
 
-/// Says what a plan moves, what nodes bear then, and what that costs.
+/// Prints the moves of a plan, the resulting load of the nodes, and the cost.
 async fn show_plan(operator: &Operator, plan: &PlanView) -> anyhow::Result<()> {
     let mut table = Table::new(&["SHARD", "FROM", "TO", "LEADER"]);
     for each in &plan.moves {
@@ -165,7 +165,7 @@ fn cost_in_words(plan: &PlanView) -> String {
 async fn apply(args: &ApplyArgs) -> anyhow::Result<Verdict> {
     const PLAN: &str = "/v1/admin/layout/plan";
     let operator = Operator::new(&args.operator)?;
-    // Begun by an apply that was ended since, or by the cluster itself: it goes on by itself, and has to end first.
+    // A change that runs already, begun by an interrupted `apply` or by the cluster itself, has to end first.
     if let Some(change) = running(&operator).await?
         && args.number.is_none()
         && !args.detach
@@ -176,7 +176,7 @@ async fn apply(args: &ApplyArgs) -> anyhow::Result<Verdict> {
         follow(&operator, if args.operator.json { Tells::Nothing } else { Tells::Progress }).await?;
     }
     let planned = operator.post(PLAN, &json!({})).await?;
-    // Nothing to do is no failure of a script that sees to it that nothing is left to do.
+    // Having nothing to do is a success for scripts that apply a plan until nothing is left.
     let plan: PlanView = as_type(PLAN, planned.clone())?;
     if let Some(number) = args.number.filter(|number| *number != plan.number) {
         let problem = format!("the layout has changed since; the current plan has the number {}", plan.number);
@@ -196,7 +196,7 @@ async fn apply(args: &ApplyArgs) -> anyhow::Result<Verdict> {
     }
     confirm(&args.confirm, "gateway layout apply")?;
     let mut body = json!({ "at_once": args.at_once });
-    // Whoever was asked wants the plan that was shown, and none that came to be meanwhile.
+    // An operator who confirmed wants the plan that was shown, not one that was made since.
     if args.number.is_some() || !args.confirm.yes {
         body["number"] = json!(plan.number);
     }
@@ -210,18 +210,18 @@ async fn apply(args: &ApplyArgs) -> anyhow::Result<Verdict> {
     follow(&operator, Tells::of(&args.operator)).await
 }
 
-/// The change that is under way.
+/// The change in progress.
 async fn running(operator: &Operator) -> anyhow::Result<Option<ChangeView>> {
     let LayoutView { change, .. } = operator.read(PATH).await?;
     Ok(change.filter(|change| change.state == RUNS))
 }
 
-/// What is said of a change while it goes on, and at its end.
+/// What is printed about a change while it runs and when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tells {
-    /// How it goes.
+    /// Its progress.
     Progress,
-    /// What became of it, as JSON.
+    /// Its result, as JSON.
     End,
     Nothing,
 }
@@ -232,7 +232,7 @@ impl Tells {
     }
 }
 
-/// Waits until the change is over. Well when every move was done.
+/// Waits until the change has ended; `Well` if every move was done.
 async fn follow(operator: &Operator, tells: Tells) -> anyhow::Result<Verdict> {
     let mut shown = ProgressLine::begin(tells == Tells::Progress);
     loop {
@@ -256,7 +256,7 @@ async fn follow(operator: &Operator, tells: Tells) -> anyhow::Result<Verdict> {
     }
 }
 
-/// One line: a bar, how many moves are over, and which run.
+/// One line: a bar, the number of ended moves, and the moves in progress.
 fn progress(change: &ChangeView) -> String {
     let over = change.done + change.cancelled;
     let running = change.moves.iter().filter(|each| each.state == MoveState::Running);

@@ -1,4 +1,4 @@
-//! `gateway token`, `drain`, `undrain` and `node`: who is of the cluster, and who is in service.
+//! `gateway token`, `drain`, `undrain` and `node`: which nodes are members, and which of them are in service.
 
 use std::time::{Duration, Instant};
 
@@ -21,16 +21,16 @@ use crate::cli::joining::NodeArgs;
 use crate::cli::members::{DrainArgs, NodeCommand, NodeRef, RemoveArgs, TokenArgs};
 use crate::console::say;
 
-/// Between two looks at how far it is.
+/// Interval of polling progress.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// How long a drain may take: a transfer of the leadership of each shard, one after the other.
+/// How long a drain may take: the leaderships of all shards are transferred one by one.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(300);
 
-/// How long one replica of a node that leaves may take to get elsewhere: it may be large, and moves slowly.
+/// How long one replica of a leaving node may take to move: replicas can be large, and moves are throttled.
 const MOVE_PATIENCE: Duration = Duration::from_secs(1800);
 
-/// What a removal does.
+/// Describes what a removal does.
 fn removal_in_words(RemovalView { node, left }: &RemovalView) -> String {
     let NodeView { id, address, state, replicas, owns, .. } = node;
     let led = match owns.as_deref().map_or(0, <[u16]>::len) {
@@ -44,7 +44,7 @@ fn removal_in_words(RemovalView { node, left }: &RemovalView) -> String {
     )
 }
 
-/// What stands once a node has left.
+/// Describes what is left once a node has been removed.
 fn left_in_words(left: &LeftView) -> String {
     let nodes = match left.nodes {
         1 => "1 node is left".to_owned(),
@@ -72,7 +72,7 @@ pub async fn token(args: &TokenArgs) -> anyhow::Result<Verdict> {
     }
     let TokenView { token, expires_at } = as_type(PATH, answer)?;
     say(&token);
-    // Made is made: it is good also where nobody says through whom.
+    // The token is printed and valid even if the nodes cannot be listed.
     let nodes = nodes(&operator).await.unwrap_or_default();
     say(format!("one node can join with this token until {}; on its machine, run:", expires_at.to_iso()));
     say(format!("  {}", joining_line(&nodes)));
@@ -80,7 +80,7 @@ pub async fn token(args: &TokenArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Well)
 }
 
-/// What the machine of a new node is told. Where there are zones, it is let in with one of its own.
+/// The command for the machine of a new node. In a cluster with zones, a new node must name its own.
 fn joining_line(nodes: &[NodeView]) -> String {
     let via = nodes.iter().find(|node| node.state == READY).map_or("HOST:PORT", |node| node.address.as_str());
     let has_zones = nodes.iter().filter_map(|node| node.zone.as_deref()).any(|zone| zone != NodeArgs::ZONE);
@@ -99,7 +99,7 @@ pub async fn drain(args: &DrainArgs) -> anyhow::Result<Verdict> {
     told(&args.operator, NODES, answer, |_: Value| say(format!("node {node} {done}")))
 }
 
-/// Waits for a drain, and shows how far it is.
+/// Waits for the end of a drain, and shows its progress.
 async fn until_it_owns_nothing(operator: &Operator, args: &NodeRef) -> anyhow::Result<()> {
     let (node, deadline) = (args.node, Instant::now() + DRAIN_PATIENCE);
     let (mut owned_at_first, mut line) = (None, ProgressLine::begin(!args.operator.json));
@@ -119,7 +119,7 @@ async fn until_it_owns_nothing(operator: &Operator, args: &NodeRef) -> anyhow::R
     }
 }
 
-/// One line: a bar, and of how many shards the leadership is not transferred yet.
+/// One line: a bar, and how many shards the node still owns.
 fn drain_in_words(node: NodeId, left: usize, whole: usize) -> String {
     format!("{} node {node} owns {left} of {whole} shards", bar(whole.saturating_sub(left), whole))
 }
@@ -168,7 +168,7 @@ async fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
     told(&args.operator, NODES, answer, |_: Value| say(format!("node {node} {done}")))
 }
 
-/// Waits for a removal, and shows how far it is.
+/// Waits for the end of a removal, and shows its progress.
 async fn until_it_is_gone(operator: &Operator, args: &NodeRef) -> anyhow::Result<()> {
     let (node, mut left, mut moved_at) = (args.node, usize::MAX, Instant::now());
     let (mut placed_at_first, mut line) = (None, ProgressLine::begin(!args.operator.json));
@@ -201,7 +201,7 @@ async fn one(operator: &Operator, id: NodeId) -> anyhow::Result<Option<NodeView>
     Ok(data.into_iter().find(|node| node.id == id))
 }
 
-/// How many shards a node owns, as it says itself, or, when it does not answer, as the others know.
+/// How many shards a node owns, by its own report, or by those of the other nodes if it does not answer.
 async fn owned(operator: &Operator, id: NodeId) -> anyhow::Result<usize> {
     match one(operator, id).await? {
         None => Ok(0),
@@ -255,7 +255,7 @@ mod tests {
             drain_in_words(2, 1, 3),
             format!("[{}{}] node 2 owns 1 of 3 shards", "#".repeat(20), ".".repeat(10))
         );
-        // A node may own more than it did at first, as it was given another shard meanwhile.
+        // A node may own more shards than at first, if it was given another one meanwhile.
         assert!(drain_in_words(2, 4, 3).starts_with("[..."));
     }
 

@@ -1,4 +1,4 @@
-//! `gateway message trace`: what became of a message.
+//! `gateway message trace`: what happened to a message.
 
 use api::List;
 use api::operator::trace::TraceView;
@@ -10,8 +10,8 @@ use super::show::{Table, cell};
 use crate::cli::operator::MessageTraceArgs;
 use crate::console::say;
 
-/// A message that failed, or whose webhooks do not get through, is no fault of the cluster: the verdict is that it was
-/// found.
+/// Traces a message. The verdict is about finding it: a message that failed, or whose webhooks do not get through, is
+/// not a fault of the cluster.
 pub async fn trace(args: &MessageTraceArgs) -> anyhow::Result<Verdict> {
     let channel = args.channel.map(|channel| format!("?channel_id={channel}")).unwrap_or_default();
     let path = format!("/v1/admin/messages/{}/trace{channel}", in_path(&args.id));

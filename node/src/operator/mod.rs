@@ -1,8 +1,8 @@
-//! The commands of an operator: each asks the operator's port of a running cluster, and shows what it says.
+//! The commands of an operator: each calls the operators' port of a running cluster, and prints the response.
 //!
-//! - [`access`]: where that port is and the token that it wants; [`client`]: asking it.
-//! - [`show`]: tables for people, JSON for programs; [`confirm`]: asking before something is done.
-//! - The rest: a file for each command, or a few that belong together.
+//! - [`access`]: address and token of that port; [`client`]: calls to it.
+//! - [`show`]: tables for people, JSON for programs; [`confirm`]: confirmation before a change.
+//! - The other modules: one per command, or per group of related commands.
 
 pub mod access;
 mod audit;
@@ -24,13 +24,13 @@ mod webhooks;
 
 use crate::cli::operator::{AuditCommand, MessageCommand, OperatorCommand, WebhooksCommand};
 
-/// What a command found; the process ends with its exit code. Errors have codes of their own: 1 for what did not work,
-/// and 2 for what was asked for wrongly ([`Refusal`](crate::refusal::Refusal)).
+/// What a command found; its value is the exit code. Errors have their own exit codes: 1 when something failed, 2 when
+/// the request was wrong ([`Refusal`](crate::refusal::Refusal)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing is wrong.
+    /// Everything is as it should be.
     Well = 0,
-    /// The command did its work, and the cluster is not as it should be.
+    /// The command succeeded, but the cluster is not as it should be.
     Degraded = 1,
 }
 
@@ -40,10 +40,10 @@ impl Verdict {
     }
 }
 
-/// Runs a command to its end.
+/// Runs a command.
 ///
 /// # Errors
-/// A [`Refusal`](crate::refusal::Refusal) for what was asked for wrongly; anything else when the cluster did not answer.
+/// A [`Refusal`](crate::refusal::Refusal) when the request was wrong; any other error when the cluster did not answer.
 pub async fn run(command: OperatorCommand) -> anyhow::Result<Verdict> {
     match command {
         OperatorCommand::Status(args) => health::status(&args).await,

@@ -11,7 +11,7 @@ use crate::console::say;
 
 pub(super) const PATH: &str = "/v1/admin/nodes";
 
-/// The state of a node that runs and is not drained.
+/// State of a node that runs and is not drained.
 pub(super) const READY: &str = "ready";
 
 pub async fn run(args: &OperatorArgs) -> anyhow::Result<Verdict> {
@@ -25,7 +25,7 @@ fn is_well(node: &NodeView) -> bool {
 }
 
 fn state(node: &NodeView) -> String {
-    // A node that is up may have lost the others, or not have caught up yet.
+    // A node that is up may be cut off from the others, or still catching up.
     if node.state == READY && !node.serves { "up, not serving".to_owned() } else { node.state.to_string() }
 }
 

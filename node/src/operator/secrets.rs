@@ -1,5 +1,5 @@
-//! `gateway secrets`: under which master key what is sealed, the exchange of the master key, and the rotation of what the
-//! cluster makes itself.
+//! `gateway secrets`: which master key encrypts the secrets, the exchange of the master key, and the rotation of the
+//! keys that the cluster generates itself.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::console::say;
 
 const PATH: &str = "/v1/admin/secrets";
 
-/// The state of an authority while no rotation is under way.
+/// State of an authority without a rotation in progress.
 const SETTLED: &str = "settled";
 
-/// Between two looks at how far it is.
+/// Interval of polling progress.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 pub async fn run(command: SecretsCommand) -> anyhow::Result<Verdict> {
@@ -63,7 +63,7 @@ async fn rotate_data_keys(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     told(args, PATH, answer, |secrets: SecretsView| say(of_data_keys(secrets.data_key_rotation.as_ref())))
 }
 
-/// How far a rotation of the data keys is.
+/// Describes the progress of a rotation of the data keys.
 fn of_data_keys(rotation: Option<&DataKeysView>) -> String {
     let Some(DataKeysView { state, former_keys, shards_left, ended_at, .. }) = rotation else {
         return "the customers' data keys were never rotated".to_owned();
@@ -121,7 +121,7 @@ fn of_session_key(key: &SessionKeyView) -> String {
     }
 }
 
-/// How far a rotation of the authority is, and what it waits for.
+/// Describes the progress of a rotation of the authority, and what it is waiting for.
 fn of_authority(authority: Option<&AuthorityView>) -> String {
     let Some(AuthorityView { rotated_at, state, waits_for, .. }) = authority else {
         return "the cluster does not have the key of the authority that certifies the nodes".to_owned();
@@ -138,7 +138,7 @@ fn of_authority(authority: Option<&AuthorityView>) -> String {
     }
 }
 
-/// Nothing is left to be done under the former key, and every node says which it has.
+/// `Well` if nothing is encrypted under the former key, and every node has reported its keys.
 fn verdict(secrets: &SecretsView) -> Verdict {
     Verdict::of(secrets.remaining == 0 && secrets.nodes.iter().all(|node| node.master_keys.is_some()))
 }
@@ -155,7 +155,7 @@ async fn rewrap(args: &OperatorArgs, detach: bool) -> anyhow::Result<Verdict> {
     told(args, PATH, answer, |secrets: SecretsView| say(conclusion(&secrets)))
 }
 
-/// Shows how it goes until everything is sealed anew.
+/// Shows the progress until everything is encrypted under the new key.
 async fn follow(operator: &Operator, is_shown: bool) -> anyhow::Result<Value> {
     let mut line = ProgressLine::begin(is_shown);
     loop {
@@ -174,7 +174,7 @@ fn progress(secrets: &SecretsView) -> String {
     format!("{} {done}/{} data keys under {}", bar(done, secrets.data_keys), secrets.data_keys, secrets.master_key)
 }
 
-/// What there is to do next, in one line.
+/// The next step, in one line.
 fn conclusion(secrets: &SecretsView) -> String {
     match (&secrets.exchange, &*secrets.state) {
         (_, "waiting") => waiting(secrets),
@@ -195,7 +195,7 @@ fn conclusion(secrets: &SecretsView) -> String {
     }
 }
 
-/// Whether all nodes have the key for the future, and which do not.
+/// Whether all nodes have the future key, and which do not.
 fn waiting(secrets: &SecretsView) -> String {
     let first = |node: &NodeView| node.master_keys.as_ref().and_then(|keys| keys.first().cloned());
     let wanted: BTreeSet<String> =

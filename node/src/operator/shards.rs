@@ -15,7 +15,7 @@ use crate::cli::operator::OperatorArgs;
 
 const PATH: &str = "/v1/admin/shards";
 
-/// Who leads each group, for whoever waits until that changes.
+/// The leader of each group, for callers that wait for a change.
 pub async fn leaders(operator: &Operator) -> anyhow::Result<BTreeMap<ShardId, Option<NodeId>>> {
     let List::<ShardView> { data, .. } = operator.read_patiently(PATH).await?;
     Ok(data.into_iter().map(|group| (group.id, group.leader)).collect())
@@ -41,7 +41,7 @@ fn print(shards: &[ShardView]) {
     Table::of(shards, columns).print_or("the cluster is not formed yet");
 }
 
-/// The node, and what is unusual about its replica: `1`, `2(learner)`, `3(behind 5000)`.
+/// The node and what is unusual about its replica: `1`, `2(learner)`, `3(behind 5000)`.
 fn replica_shown(ReplicaView { node_id, role, state, lag, .. }: &ReplicaView) -> String {
     let mut notes = Vec::new();
     if role != "voter" {

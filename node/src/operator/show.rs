@@ -1,4 +1,4 @@
-//! How commands show what they found: tables for people, JSON for programs.
+//! Output of commands: tables for people, JSON for programs.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -9,26 +9,26 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::console::{StatusLine, is_coloured, printable, say, say_json, terminal_columns};
 
-/// What stands where nothing is known.
+/// Placeholder of an unknown value.
 pub const UNKNOWN: &str = "-";
 
-/// Shows an answer as a program reads it, whole and as it came.
+/// Prints a response as JSON, complete and unchanged.
 pub fn json(answer: &Value) {
-    // A value that was just read is written without fail; it prints itself on one line.
+    // Serializing a `Value` does not fail; its `Display` is the fallback.
     say_json(&serde_json::to_string_pretty(answer).unwrap_or_else(|_| answer.to_string()));
 }
 
-/// Rows under headings, each column as wide as its widest cell.
+/// A table with a heading per column; each column is as wide as its widest cell.
 #[derive(Clone, Debug)]
 pub struct Table {
     heads: Vec<&'static str>,
     rows: Vec<Vec<String>>,
     coloured: bool,
-    /// How many columns of a terminal it may take.
+    /// Maximum number of columns of the terminal that the table may use.
     width: usize,
 }
 
-/// The colours of the words that a reader looks for, as terminals count them; all others have none.
+/// ANSI color codes of words that readers look for.
 fn colour_of(cell: &str) -> Option<&'static str> {
     match cell {
         "ok" | "ready" | "settled" | "operational" | "connected" | "delivered" | "done" => Some("32"),
@@ -38,7 +38,7 @@ fn colour_of(cell: &str) -> Option<&'static str> {
     }
 }
 
-/// A heading, and what stands under it for an item; nothing where nothing is known.
+/// A column: its heading, and the cell of an item; an empty cell means unknown.
 pub type Column<T> = (&'static str, fn(&T) -> String);
 
 fn known(cell: String) -> String {
@@ -50,20 +50,20 @@ impl Table {
         Self { heads: heads.to_vec(), rows: Vec::new(), coloured: false, width: WIDTH }
     }
 
-    /// A row for each item.
+    /// A table with one row per item.
     pub fn of<T>(items: &[T], columns: &[Column<T>]) -> Self {
         let heads: Vec<_> = columns.iter().map(|(head, _)| *head).collect();
         let row = |item: &T| columns.iter().map(|(_, cell)| known(cell(item))).collect();
         Self { rows: items.iter().map(row).collect(), ..Self::new(&heads) }
     }
 
-    /// Adds a row with a cell for each heading; an empty cell shows that nothing is known.
+    /// Adds a row with one cell per heading; an empty cell means unknown.
     pub fn row<const N: usize>(&mut self, cells: [String; N]) {
         debug_assert_eq!(N, self.heads.len(), "a cell for each heading");
         self.rows.push(cells.into_iter().map(known).collect());
     }
 
-    /// Prints the table, or `otherwise` when it has no rows.
+    /// Prints the table, or `otherwise` if it has no rows.
     pub fn print_or(&self, otherwise: &str) {
         if self.rows.is_empty() {
             say(otherwise);
@@ -72,7 +72,7 @@ impl Table {
         }
     }
 
-    /// Prints each row as a list of its own, or `otherwise` when there are none: for rows that are few and long.
+    /// Prints each row as its own list, or `otherwise` if there are none: for few rows with long cells.
     pub fn print_lists_or(&self, otherwise: &str) {
         if self.rows.is_empty() {
             return say(otherwise);
@@ -83,7 +83,7 @@ impl Table {
     }
 }
 
-/// Says sentences, each on a line of its own; on a terminal, broken between words where it would break them itself.
+/// Prints lines of prose, wrapped between words to the width of the terminal.
 pub fn prose(text: &str) {
     let room = terminal_columns().unwrap_or(usize::MAX);
     for line in text.lines() {
@@ -94,23 +94,23 @@ pub fn prose(text: &str) {
     }
 }
 
-/// How wide a table may be where nobody knows better: as wide as the narrowest terminal that people use.
+/// Width of a table if the terminal's width is unknown: that of the narrowest common terminal.
 const WIDTH: usize = 80;
 
-/// As wide as the terminal, where there is one that is wider.
+/// The width of the terminal, but at least `WIDTH`.
 pub fn columns() -> usize {
     terminal_columns().unwrap_or(WIDTH).max(WIDTH)
 }
 
-/// Between two columns.
+/// Separator of two columns.
 const GAP: &str = "  ";
 
-/// Prose is not wrapped into less than this, nor into less than its longest word has, up to so many letters.
+/// Least width of wrapped prose: [`NARROW`], or that of its longest word up to [`LONG_WORD`].
 const NARROW: usize = 20;
 const LONG_WORD: usize = 32;
 
-/// A table that is too wide wraps what is prose; what still does not fit follows in further tables, each of which begins
-/// with the first column. A single row that does not fit is a list.
+/// A table that is too wide wraps its prose columns. If it still does not fit, the remaining columns follow in further
+/// tables, each with the first column repeated. A single row that does not fit is printed as a list.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: Vec<usize> = (0..self.heads.len()).collect();
@@ -136,7 +136,7 @@ impl fmt::Display for Table {
 }
 
 impl Table {
-    /// The first column and as many of the others as fit beside it, but at least one, with their widths.
+    /// The first column and as many of `others` as fit beside it, at least one, with their widths.
     fn part(&self, others: &[usize]) -> (Vec<usize>, Vec<usize>) {
         for count in (1..=others.len()).rev() {
             let columns: Vec<usize> = std::iter::once(0).chain(others[..count].iter().copied()).collect();
@@ -156,14 +156,13 @@ impl Table {
         cells.fold(self.heads[column].width(), usize::max)
     }
 
-    /// Widths at which these columns fit beside each other, with prose wrapped where it has to be; `None` when they do
-    /// not.
+    /// Widths at which these columns fit beside each other, with prose wrapped if necessary; `None` if they do not fit.
     fn widths_of(&self, columns: &[usize]) -> Option<Vec<usize>> {
         let mut widths: Vec<usize> = columns.iter().map(|column| self.natural(*column)).collect();
         let room = self.width.checked_sub(GAP.len() * columns.len().saturating_sub(1))?;
         let is_prose = |column: &usize| self.rows.iter().any(|row| row[*column].split(' ').count() > 3);
         let least: Vec<usize> = columns.iter().map(|column| self.least(*column)).collect();
-        // What is longest gives way first, so that short prose stays on its line.
+        // The widest column shrinks first, so that short prose stays on one line.
         while widths.iter().sum::<usize>() > room {
             let too_much = widths.iter().sum::<usize>() - room;
             let prose = columns.iter().enumerate().filter(|(_, column)| is_prose(column)).map(|(place, _)| place);
@@ -173,7 +172,7 @@ impl Table {
         Some(widths)
     }
 
-    /// The width below which a column's words would be broken, as far as that is to be avoided.
+    /// The least width at which words are not broken, within [`NARROW`] and [`LONG_WORD`].
     fn least(&self, column: usize) -> usize {
         let words = self.rows.iter().flat_map(|row| row[column].split(' ')).map(UnicodeWidthStr::width);
         words.max().unwrap_or(0).clamp(NARROW, LONG_WORD)
@@ -192,7 +191,7 @@ impl Table {
     }
 }
 
-/// A row, on as many lines as its highest cell needs, each cell in the colour that it is to have.
+/// Writes a row on as many lines as its tallest cell needs, each cell in its color.
 fn write_row(
     f: &mut fmt::Formatter<'_>,
     cells: Vec<&str>,
@@ -203,12 +202,12 @@ fn write_row(
     let height = wrapped.iter().map(Vec::len).max().unwrap_or(1);
     for line in 0..height {
         let text = |cell: usize| wrapped[cell].get(line).map_or("", String::as_str);
-        // What is empty at the end needs no place.
+        // Trailing empty cells are not padded.
         let last = (0..cells.len()).rev().find(|cell| !text(*cell).is_empty()).map_or(0, |last| last + 1);
         let shown = (0..last).map(|cell| {
             let (text, width) = (text(cell), if cell + 1 < last { widths[cell] } else { 0 });
             match colour(cells[cell]) {
-                // The colour takes no place.
+                // Color codes take no width.
                 Some(code) if !text.is_empty() => format!("\u{1b}[{code}m{text}\u{1b}[0m{}", pad(text, width)),
                 _ => format!("{text}{}", pad(text, width)),
             }
@@ -219,7 +218,7 @@ fn write_row(
     Ok(())
 }
 
-/// A row of a table that says under each heading's word what it has there.
+/// A row of a table as a list of headings and values.
 struct List<'a> {
     table: &'a Table,
     row: &'a [String],
@@ -239,12 +238,12 @@ impl fmt::Display for List<'_> {
     }
 }
 
-/// What fills a text up to so many columns.
+/// Spaces that pad a text to `width` columns.
 fn pad(text: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(text.width()))
 }
 
-/// A text in lines of at most so many columns, broken between words where it has any.
+/// Wraps a text to lines of at most `width` columns, between words where possible.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     if text.width() <= width {
         return vec![text.to_owned()];
@@ -278,33 +277,33 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A cell of what may be unknown.
+/// The cell of a value that may be unknown.
 pub fn cell<T: fmt::Display>(value: Option<T>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// Numbers with commas; short enough for a cell.
+/// Items separated by commas, without spaces to keep cells short.
 pub fn listed<T: fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
     items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join(",")
 }
 
-/// A bar that fills with what is done of a whole.
+/// A progress bar.
 pub fn bar(done: usize, whole: usize) -> String {
-    /// Its characters.
+    /// Number of characters of the bar.
     const LENGTH: usize = 30;
     let full = (done * LENGTH).checked_div(whole).unwrap_or(LENGTH).min(LENGTH);
     format!("[{}{}]", "#".repeat(full), ".".repeat(LENGTH - full))
 }
 
-/// A status line about steps of which some are done, with their pace since it first told of them.
+/// A status line for countable steps, with the rate since its first report.
 pub struct ProgressLine {
     status: Option<StatusLine>,
-    /// When it first told, and how many were done by then.
+    /// Time of the first report, and the steps done by then.
     began: Option<(Instant, usize)>,
 }
 
 impl ProgressLine {
-    /// Says nothing unless `is_shown`, as where JSON alone is to be written.
+    /// Prints nothing unless `is_shown`, such as with JSON output.
     pub fn begin(is_shown: bool) -> Self {
         Self { status: is_shown.then(StatusLine::begin), began: None }
     }
@@ -316,7 +315,7 @@ impl ProgressLine {
     }
 }
 
-/// The rate, and the time that is left at it; nothing as long as nothing was done.
+/// The rate and the estimated remaining time; empty while nothing has been done.
 fn told(done: usize, left: usize, took: Duration) -> String {
     let a_second = done as f64 / took.as_secs_f64().max(0.001);
     if done == 0 || left == 0 {
@@ -326,9 +325,9 @@ fn told(done: usize, left: usize, took: Duration) -> String {
     format!(", {rate}, {} left", duration(Duration::from_secs_f64((left as f64 / a_second).ceil())))
 }
 
-/// The same of bytes.
+/// Like `told`, for bytes.
 pub fn told_bytes(done: u64, left: u64, took: Duration) -> String {
-    /// What would take longer is told as if it took so long.
+    /// Longer times are shown as this one, in seconds.
     const LONGEST: f64 = 1e9;
     let a_second = done as f64 / took.as_secs_f64().max(0.001);
     if done == 0 || left == 0 {
@@ -338,7 +337,7 @@ pub fn told_bytes(done: u64, left: u64, took: Duration) -> String {
     format!(", {}/s, {} left", bytes(a_second as u64), duration(left))
 }
 
-/// `1.5 GiB`.
+/// A size such as `1.5 GiB`.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut amount = count as f64;
@@ -350,7 +349,7 @@ pub fn bytes(count: u64) -> String {
     if unit == 0 { format!("{count} B") } else { format!("{amount:.1} {}", UNITS[unit]) }
 }
 
-/// The two largest units of a time: `3d 4h`, `12s`.
+/// The two largest units of a duration: `3d 4h`, `12s`.
 pub fn duration(length: Duration) -> String {
     let seconds = length.as_secs();
     let parts = [(seconds / 86_400, "d"), (seconds / 3600 % 24, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
@@ -364,7 +363,7 @@ pub fn duration(length: Duration) -> String {
     if told.is_empty() { "0s".to_owned() } else { told.join(" ") }
 }
 
-/// How long ago something was.
+/// Time since `at`.
 pub fn ago(at: Timestamp) -> String {
     duration(Timestamp::now().since(at))
 }

@@ -1,4 +1,4 @@
-//! `gateway webhooks stuck`: whose webhooks do not get through.
+//! `gateway webhooks stuck`: deliveries that do not get through.
 
 use api::List;
 use api::operator::stuck::StuckEndpoint;
@@ -38,7 +38,7 @@ fn past(at: Option<Timestamp>) -> String {
     cell(at.map(|at| format!("{} ago", show::ago(at))))
 }
 
-/// When the next attempt is due. One whose time has come waits for its turn, or for its endpoint to answer another.
+/// When the next attempt is due. A due attempt may still wait for its turn, or for its endpoint to answer another one.
 fn next(at: Timestamp, now: Timestamp) -> String {
     if at > now { format!("in {}", show::duration(at.since(now))) } else { "due".to_owned() }
 }

@@ -1,4 +1,4 @@
-//! Where the gateway's API is, and the key: from flags, the environment, or the folder of `gateway dev`.
+//! Finds the address of the gateway's API and the key: in flags, the environment, or the folder of `gateway dev`.
 
 use std::path::{Path, PathBuf};
 
@@ -12,28 +12,28 @@ use crate::operator::access::{USUAL_DEV, given_secret, how_dev_starts};
 use crate::refusal::Refusal;
 use crate::trust::Trust;
 
-/// The way to an account.
+/// Address and credentials of an account.
 pub struct Account {
     /// Base URLs without a trailing slash; at least one.
     pub nodes: Vec<String>,
     pub key: String,
-    /// By what their certificates are known.
+    /// How the nodes' certificates are verified.
     pub trust: Trust,
-    /// The folder of the cluster of `gateway dev` that it is, where it is one.
+    /// The folder of the cluster, if it is one of `gateway dev`.
     dev: Option<PathBuf>,
 }
 
 impl Account {
-    /// What is given outright goes before what a file knows.
+    /// Finds address and key: flags and environment take precedence over files.
     ///
     /// # Errors
-    /// A [`Refusal`] that says what to give, or which file cannot be read.
+    /// A [`Refusal`] that says what to specify, or which file cannot be read.
     pub fn find(args: &CustomerArgs) -> Result<Self, Refusal> {
         let in_environment = std::env::var("GATEWAY_API_KEY").ok();
         let key = given_secret("--key", args.key.as_deref(), args.key_file.as_deref(), in_environment)?;
         let trust = args.ca_file.clone().map(Trust::Authorities).unwrap_or_default();
         if !args.api.is_empty() {
-            // The key of a cluster of this machine is for no other.
+            // The key of a cluster on this machine must not be sent to another one.
             let remedy = "give it with --key-file, GATEWAY_API_KEY_FILE or GATEWAY_API_KEY";
             let key = key.ok_or_else(|| Refusal::new("the API key", "is not given", remedy))?;
             return Ok(Self { nodes: args.api.clone(), key, trust, dev: None });
@@ -47,14 +47,14 @@ impl Account {
         Ok(Self { nodes, key: key.unwrap_or(dev.api_key), trust, dev: Some(folder.to_owned()) })
     }
 
-    /// What is to be done where no node answers.
+    /// Remedy when no node answers.
     pub fn remedy(&self) -> String {
         self.dev.as_deref().map_or_else(|| "name the gateway's API with --api".to_owned(), how_dev_starts)
     }
 }
 
-/// What an answer says that is no success: a [`Refusal`] with what to change, or what may pass by itself. `scopes` says which
-/// key is wanted, `missing` where to look for what is not there.
+/// The error of a failed response: a [`Refusal`] if the caller must change something, another error if it may pass.
+/// `scopes` says which key is needed, `missing` where to look up what was not found.
 pub fn failure(node: &str, status: StatusCode, body: &Value, scopes: &str, missing: &str) -> anyhow::Error {
     let said = |field: &str| body["error"][field].as_str();
     let (Some(code), Some(message)) = (said("code"), said("message")) else {
@@ -63,13 +63,13 @@ pub fn failure(node: &str, status: StatusCode, body: &Value, scopes: &str, missi
     let remedy = match status {
         StatusCode::UNAUTHORIZED => "give an API key of this gateway with --key-file",
         StatusCode::FORBIDDEN => scopes,
-        // Every route that is asked for is one of the API.
+        // The client only uses routes of the API.
         StatusCode::NOT_FOUND if message.contains("no such route") => {
             "name the gateway's API with --api, and not the operators' port"
         }
         StatusCode::NOT_FOUND => missing,
         status if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => "check the names and ids",
-        // An empty bucket, too many streams, or a node that cannot do it now.
+        // The rate limit was reached, there are too many streams, or the node cannot serve this now.
         _ => return anyhow!("{node} answered {status}: {message} ({code})"),
     };
     Refusal::new(code, message, remedy).into()

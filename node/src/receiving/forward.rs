@@ -1,4 +1,4 @@
-//! Sends an event to a receiver as the gateway would: the same body, headers and signature.
+//! Sends an event to a receiver in the same way as the gateway: the same body, headers and signature.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use url::Url;
 use crate::console::warn;
 use crate::key_files::signing_secret;
 
-/// As long as the gateway waits for a receiver to begin its answer; nothing more of it is read here.
+/// Same as the gateway's timeout for the start of a response; the body is not read here.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A receiver and what it knows the gateway by.
+/// A receiver, and the secret that signs its webhooks.
 pub struct Receiver {
     client: Client,
     url: Url,
@@ -23,26 +23,26 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Without a secret one is made, and shown.
+    /// Without a secret, a new one is generated and printed.
     ///
     /// # Errors
-    /// When no HTTP client can be made.
+    /// The HTTP client cannot be built.
     pub fn new(url: Url, secret: Option<String>) -> anyhow::Result<Self> {
         let agent = concat!("gateway-webhooks/", env!("CARGO_PKG_VERSION"));
         let client = Client::builder().no_proxy().redirect(Policy::none()).timeout(TIMEOUT).user_agent(agent);
         let secret = secret.unwrap_or_else(|| {
             let secret = signing_secret();
-            // Not on standard output, which may be the events for a program.
+            // Printed on standard error, because standard output may carry events for a program.
             warn(format_args!("gateway: signed with {secret}; choose another one with --signing-secret"));
             secret
         });
         Ok(Self { client: client.build().context("making an HTTP client")?, url, secret })
     }
 
-    /// Sends a body once, and says what it was answered with and after how long.
+    /// Sends a body once, and returns the status and the time that it took.
     ///
     /// # Errors
-    /// When no answer came.
+    /// No response arrived.
     pub async fn send(&self, event: &str, id: &str, body: String) -> anyhow::Result<(StatusCode, Duration)> {
         let t = Timestamp::now().unix_seconds();
         let request = self.client.post(self.url.clone()).header("content-type", "application/json");

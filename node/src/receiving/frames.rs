@@ -1,11 +1,11 @@
-//! The frames of the event stream, put together out of the pieces in which they come (WHATWG server-sent events).
+//! Parser of the event stream's frames (WHATWG server-sent events), which arrive in arbitrary pieces.
 
 use anyhow::bail;
 
-/// What of a frame may wait for its end: an envelope, and what is around it.
+/// Maximum number of bytes of an incomplete frame: the largest envelope and the framing around it.
 const LARGEST: usize = 2 * model::event::LARGEST_ENVELOPE;
 
-/// One frame. Comments and what has no data are none.
+/// A frame with data. Comments and frames without data are skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
     pub event: String,
@@ -13,25 +13,25 @@ pub struct Frame {
     pub data: String,
 }
 
-/// Bytes of which no whole line has come yet, and the lines of a frame whose end has not.
+/// Parser state: bytes of an incomplete line, and the lines of an incomplete frame.
 #[derive(Default)]
 pub struct Frames {
     rest: Vec<u8>,
     frame: Frame,
-    /// What the gateway calls the stream: a ULID of when it began.
+    /// The gateway's name for the stream: a ULID of the time at which it began.
     stream: Option<String>,
 }
 
 impl Frames {
-    /// What the gateway calls the stream, once its first line has come.
+    /// The gateway's name for the stream, once its first line has arrived.
     pub fn stream(&self) -> Option<&str> {
         self.stream.as_deref()
     }
 
-    /// The frames that these bytes complete.
+    /// Returns the frames that these bytes complete.
     ///
     /// # Errors
-    /// When a frame is larger than any of the gateway's: it is not the gateway that answers.
+    /// A frame is larger than any of the gateway's, so something else is answering.
     pub fn take(&mut self, bytes: &[u8]) -> anyhow::Result<Vec<Frame>> {
         self.rest.extend_from_slice(bytes);
         let mut whole = Vec::new();
@@ -63,9 +63,9 @@ impl Frames {
                 self.frame.data.push('\n');
                 self.frame.data.push_str(value);
             }
-            // The first line of a stream, which is a comment: `: connected 01JG...`.
+            // The stream starts with the comment `: connected 01JG...`.
             "" if self.stream.is_none() => self.stream = value.strip_prefix("connected ").map(str::to_owned),
-            // Other comments, which keep the connection open, and the wait before the next one.
+            // Other comments are keep-alives, and `retry` does not matter here.
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! `gateway listen`: prints events as they come, and sends them on to a receiver that is being written.
+//! `gateway listen`: prints events as they arrive, and forwards them to a receiver under development.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,21 +19,21 @@ use crate::cli::receiving::ListenArgs;
 use crate::console::{is_read, printable, say, say_json, warn};
 use crate::refusal::{Refusal, distrust, in_short};
 
-/// The gateway says something every 15 seconds; after three of them the connection is dead.
+/// The gateway sends something every 15 s; after three intervals of silence, the connection is dead.
 const SILENCE: Duration = Duration::from_secs(45);
 
-/// Before the next node is asked, after a cut.
+/// Pause before the next node is tried after a disconnect.
 const PAUSE: Duration = Duration::from_secs(1);
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long a node may take to open the stream.
+/// Timeout of opening the stream.
 const OPENING: Duration = Duration::from_secs(15);
 
-/// Listens until somebody stops it.
+/// Listens until it is stopped.
 ///
 /// # Errors
-/// A [`Refusal`] for a key or a filter that the gateway does not take.
+/// A [`Refusal`] when the gateway refuses the key or a filter.
 pub async fn run(args: ListenArgs) -> anyhow::Result<()> {
     let account = Account::find(&args.account)?;
     let receiver = args.forward_to.clone().map(|url| Receiver::new(url, args.signing_secret.clone())).transpose()?;
@@ -47,7 +47,7 @@ pub async fn run(args: ListenArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The query of the stream. Names and ids are letters, digits and dots.
+/// The query of the stream. Names and ids consist of letters, digits and dots, so nothing is escaped.
 fn query(args: &ListenArgs) -> String {
     let mut parts: Vec<String> = args.channel.iter().map(|id| format!("channel_id={}", ChannelId(*id))).collect();
     if !args.events.is_empty() {
@@ -63,12 +63,12 @@ struct Listening {
     client: Client,
     query: String,
     json: bool,
-    /// The last event, after which the stream goes on.
+    /// The last event, after which the stream resumes.
     last: Option<String>,
-    /// Where the first stream began, as an event's id that no event has: what came since then is asked for after a cut
-    /// before the first event.
+    /// The start of the first stream, as an event id that no event has. After a disconnect before the first event, the
+    /// stream resumes from here.
     began: Option<EventId>,
-    /// What was said of each node that does not answer, since one did.
+    /// The last error printed for each node since one answered.
     told: HashMap<String, String>,
 }
 
@@ -84,7 +84,7 @@ impl Listening {
                         Some(remedy) => format!("{}; {remedy}", in_short(&error)),
                         None => in_short(&error),
                     };
-                    // Once a second is too often for what has not changed.
+                    // An unchanged error is not printed again every second.
                     if self.told.insert(node.clone(), error.clone()).as_ref() != Some(&error) {
                         warn(format_args!("gateway: {error}; trying again"));
                     }
@@ -112,7 +112,7 @@ impl Listening {
                 self.began = frames.stream().and_then(|stream| EventId::parse(&format!("evt_{stream}")));
             }
             if !is_heard {
-                // From here on nothing is missed: what the stream is called says where it begins.
+                // From here on nothing is missed: the name of the stream says where it began.
                 warn(format_args!("gateway: listening at {node}; press Ctrl-C to stop"));
                 is_heard = true;
             }
@@ -128,8 +128,8 @@ impl Listening {
         }
     }
 
-    /// Whether a frame is of an event from before anybody listened. Ids do not tell: those of what the network brought have
-    /// the network's time.
+    /// Whether a frame's event is older than the first stream. Ids do not tell, because events from the network have
+    /// ids with the network's time.
     fn is_of_before(&self, frame: &Frame) -> bool {
         let (None, Some(began), Some(_)) = (&self.last, &self.began, &frame.id) else { return false };
         let envelope: Value = serde_json::from_str(&frame.data).unwrap_or_default();
@@ -157,7 +157,7 @@ impl Listening {
     async fn hear(&mut self, frame: Frame) {
         let Some(id) = frame.id else {
             match (frame.event.as_str(), &self.began) {
-                // There is no event of that id, and so the stream begins with the oldest that the gateway has.
+                // No event has that id, so the stream starts with the oldest event that the gateway has.
                 ("stream.gap", Some(began)) if self.last.is_none() => warn(format_args!(
                     "gateway: no event had come before the interruption; continuing with those since {} that the gateway still has",
                     began.time()

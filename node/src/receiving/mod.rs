@@ -1,6 +1,8 @@
-//! For whoever writes a receiver of webhooks, on any machine, with an API key: `gateway listen` and `gateway trigger`.
+//! `gateway listen` and `gateway trigger`, for developers of webhook receivers: they run on any machine, with an API
+//! key.
 //!
-//! [`access`]: where the API is. [`frames`]: the event stream as it is read. [`forward`]: an event on its way to a receiver.
+//! [`access`]: address and key of the API. [`frames`]: parser of the event stream. [`forward`]: sends an event to a
+//! receiver.
 
 mod access;
 mod forward;

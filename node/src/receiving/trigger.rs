@@ -1,4 +1,4 @@
-//! `gateway trigger`: sends the example of an event to an endpoint, or to a URL.
+//! `gateway trigger`: sends an example event to an endpoint or a URL.
 
 use anyhow::{anyhow, bail};
 use model::event::{Event, EventId};
@@ -13,10 +13,10 @@ use crate::cli::receiving::TriggerArgs;
 use crate::console::say;
 use crate::refusal::{Refusal, distrust, in_short};
 
-/// Sends it once.
+/// Sends the event once.
 ///
 /// # Errors
-/// A [`Refusal`] for what cannot be asked for; else that it was not taken.
+/// A [`Refusal`] when the request is wrong; any other error when the event was not accepted.
 pub async fn run(args: TriggerArgs) -> anyhow::Result<()> {
     let TriggerArgs { event, account, endpoint, forward_to, signing_secret } = args;
     if let Some(url) = forward_to {
@@ -52,7 +52,7 @@ pub async fn run(args: TriggerArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The endpoint, where there is no doubt which.
+/// The account's endpoint, if it has exactly one.
 async fn only_endpoint(account: &Account) -> anyhow::Result<String> {
     let list = ask(account, Method::GET, "/v1/webhook-endpoints", None).await?;
     let endpoints = list["data"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -74,7 +74,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Asks the first node that answers.
+/// Calls the first node that answers.
 async fn ask(account: &Account, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
     let caller = Caller::trusting("", Some(&account.key), &account.trust)?;
     let mut last = anyhow!("no node to ask");
@@ -85,7 +85,7 @@ async fn ask(account: &Account, method: Method, path: &str, body: Option<&Value>
                 let scopes = "use a key with the scopes webhooks.read and webhooks.write";
                 return Err(failure(node, status, &answer, scopes, "list them with GET /v1/webhook-endpoints"));
             }
-            // Only a node that cannot be reached has sent nothing.
+            // The next node is tried only if nothing was sent to this one.
             Err(error) if was_not_sent(&error) => last = error,
             Err(error) => return Err(error),
         }

@@ -1,4 +1,4 @@
-//! The routes of the control API: a row each says what is parsed, what is called and how it is answered.
+//! Route table of the control API: each row says what is parsed, what is called and how it is answered.
 
 mod account;
 mod business;
@@ -24,7 +24,7 @@ use serde_json::json;
 
 use self::call::{Answer, Call, DELETE, Endpoint, GET, Outcome, POST, PUT, Route, Run};
 
-/// What a phone does, below its number.
+/// Routes of a phone, relative to its number.
 const PHONE: &[Route] = &[
     (GET, "", |call| Answer::ok(&call.simulator.phone(&call.phone)?)),
     (DELETE, "", |call| call.done(|engine, now, number| engine.delete_phone(now, number))),
@@ -66,7 +66,7 @@ const PHONE: &[Route] = &[
     }),
 ];
 
-/// All other routes. They come first: `phones/bulk` names no phone.
+/// All other routes. They are matched first, because `phones/bulk` does not name a phone.
 const OTHER: &[Route] = &[
     (POST, "phones", |call| {
         let (phone, new) = call.simulator.register(&call.body::<RegisterPhone>()?)?;
@@ -105,7 +105,7 @@ const OTHER: &[Route] = &[
     (GET, "healthz", |_| Answer::ok(&json!({ "status": "ok" }))),
 ];
 
-/// All routes over one simulator.
+/// The router of a simulator's control API.
 pub fn router(simulator: &Simulator) -> Router {
     let endpoint = |run| Endpoint { simulator: simulator.clone(), run };
     let push = |router: Router, (method, path, run): &Route| {

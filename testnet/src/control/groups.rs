@@ -1,5 +1,5 @@
-//! Groups of a phone, with the bodies and answers of the gateway's own routes. What a phone does is what
-//! its stanzas would do.
+//! Groups of a phone, with the request and response bodies of the gateway's own routes. A phone's actions run the same
+//! code as a client's stanzas.
 
 use hyper::StatusCode;
 use model::group::{
@@ -46,13 +46,13 @@ impl From<GroupRefusal> for Refused {
     }
 }
 
-/// A group by its address.
+/// Parses a group's address.
 fn named(text: &str) -> Result<Jid, Refused> {
     let jid = text.parse::<Jid>().ok().filter(Jid::is_group);
     jid.ok_or_else(|| invalid(format!("{text:?} is no address of a group, such as 120363000000000001@g.us")))
 }
 
-/// Everything of `/phones/{n}/groups`.
+/// All routes under `/phones/{n}/groups`.
 pub(super) fn route(state: &mut State, call: &Call, phone: Number, rest: &[&str]) -> Outcome {
     state.account(phone)?;
     match (call.method.as_str(), rest) {
@@ -198,7 +198,7 @@ fn participant(number: &Number) -> Node {
     element("participant").attr("jid", number.pn()).build()
 }
 
-/// The participants of an answer, and with which code each was refused.
+/// The participants of a response, and the error code of each refused one.
 fn results(answered: Option<&Node>) -> Vec<(Number, Option<u16>)> {
     let children = answered.and_then(Node::children).unwrap_or_default();
     let participants = children.iter().filter(|child| child.tag == "participant").filter_map(|child| {

@@ -1,4 +1,4 @@
-//! The control API over HTTP: a request is parsed, one call made, its answer shown.
+//! HTTP for the control API: parses a request, makes one call, writes the response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,10 +23,10 @@ use crate::faults::FaultsChange;
 use crate::pairing::wrap;
 use crate::state::State;
 
-/// The largest body: a phone may send media of 25 MB as base64.
+/// Size limit of a body: a phone may send media of 25 MB as base64.
 const MAX_BODY: usize = 40 * 1024 * 1024;
 
-/// How long a link waits for the device to answer.
+/// How long a link request waits for the device's response.
 const LINK_WITHIN: Duration = Duration::from_secs(10);
 
 pub(super) struct Answer {
@@ -76,7 +76,7 @@ pub(crate) async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> R
     response
 }
 
-/// A request as far as every route needs it.
+/// A request, parsed as far as all routes need it.
 pub(super) struct Call {
     pub(super) method: Method,
     path: String,
@@ -97,12 +97,12 @@ impl Call {
         serde_json::from_slice(&self.body).map_err(|error| invalid(format!("the body: {error}")))
     }
 
-    /// The body, which may be left out.
+    /// The body; the default if it is empty.
     fn body_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, Refused> {
         if self.body.is_empty() { Ok(T::default()) } else { self.body() }
     }
 
-    /// A field of the body; `null` where it is left out, as the body may be.
+    /// A field of the body; `null` if the field or the whole body is missing.
     pub(super) fn field<T: DeserializeOwned>(&self, name: &str) -> Result<T, Refused> {
         let value = self.body_or_default::<Map<String, Value>>()?.remove(name).unwrap_or_default();
         serde_json::from_value(value).map_err(|error| invalid(format!("the body: {name}: {error}")))
@@ -113,7 +113,7 @@ impl Call {
     }
 }
 
-/// A query as JSON: `limit` and `since_seq` are numbers, everything else is text.
+/// Converts a query to JSON: `limit` and `since_seq` are numbers, all other values are strings.
 fn query_of(query: &str) -> Value {
     let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -167,7 +167,8 @@ async fn link(shared: &Shared, phone: &str, call: &Call) -> Outcome {
         LinkBy::Raw(raw) => shared.with(|state| state.scan_text(number, &raw))?,
         LinkBy::PairCode(code) => {
             let theirs = shared.with(|state| state.asked_for_code(number))?;
-            // A hundred thousand rounds of a hash: not under the lock, not on a thread that serves others.
+            // The key derivation has a hundred thousand rounds: it must not run under the lock, or block a runtime
+            // thread.
             let wrapped = tokio::task::spawn_blocking(move || wrap(&theirs, &code)).await;
             let wrapped = wrapped.map_err(|error| invalid(error.to_string()))??;
             shared.with(|state| state.type_code(number, wrapped))?
@@ -179,7 +180,7 @@ async fn link(shared: &Shared, phone: &str, call: &Call) -> Outcome {
     ok(&json!({ "device": device }))
 }
 
-/// Everything that waits for nothing.
+/// Routes that need not wait.
 fn at_once(state: &mut State, call: &Call, path: &[&str]) -> Outcome {
     match (call.method.as_str(), path) {
         ("GET", ["healthz"]) => ok(&json!({ "status": "ok" })),

@@ -1,4 +1,4 @@
-//! The control API: its calls, with texts parsed; [`http`] is how they are reached.
+//! Calls of the control API, with parsed arguments; [`http`] serves them.
 
 mod groups;
 pub(crate) mod http;
@@ -29,17 +29,17 @@ use crate::phone::{Chat, ReceiptRow};
 use crate::route::Receipt;
 use crate::state::State;
 
-/// How many messages one call may send.
+/// Maximum number of messages per call.
 const MAX_COUNT: u32 = 100_000;
 
-/// How many phones there may be.
+/// Maximum number of phones.
 const MAX_PHONES: usize = 1_000_000;
 
-/// Why a call is refused.
+/// Reason for a refused call.
 #[derive(Debug)]
 pub(crate) enum Refused {
     Control(ControlError),
-    /// This network cannot do it yet.
+    /// This network does not support the call yet.
     Unsupported(String),
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn invalid(text: impl Into<String>) -> Refused {
     Refused::Control(ControlError::Invalid(text.into()))
 }
 
-/// `GET /devices/{n}`.
+/// A row of `GET /devices/{n}`.
 #[derive(Debug, Serialize)]
 pub(crate) struct DeviceRow {
     id: u32,
@@ -64,12 +64,12 @@ pub(crate) struct DeviceRow {
     queue: usize,
     connected: bool,
     last_login_at: Option<Timestamp>,
-    /// How many Signal sessions the phone has with anybody.
+    /// Number of Signal sessions of the phone.
     signal_sessions: usize,
     shows: BTreeMap<String, String>,
 }
 
-/// `POST /devices/{n}/{device}/failure`.
+/// Body of `POST /devices/{n}/{device}/failure`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FailureBody {
@@ -78,14 +78,14 @@ pub(crate) struct FailureBody {
     expire_s: Option<u64>,
 }
 
-/// A number as the path or a body has it.
+/// Parses a number of a path or body.
 pub(crate) fn number(text: &str) -> Result<Number, Refused> {
     Number::of_text(text)
         .ok_or_else(|| invalid(format!("{text:?} is no number: 3 to 15 digits, the first not 0, or such an address")))
 }
 
 impl State {
-    /// Registers a phone or changes it; says whether it is new.
+    /// Registers or changes a phone; returns whether it is new.
     pub(crate) fn register(&mut self, body: &RegisterPhone) -> Result<(Phone, bool), Refused> {
         let number = number(&body.number)?;
         let is_new = !self.accounts.contains_key(&number);
@@ -164,14 +164,14 @@ impl State {
         Ok(())
     }
 
-    /// A phone scans a QR text; the receiver is told how it ends.
+    /// Scans a QR text with a phone; the receiver gets the result.
     pub(crate) fn scan_text(&mut self, number: Number, raw: &str) -> Result<oneshot::Receiver<LinkOutcome>, Refused> {
         let (sender, outcome) = oneshot::channel();
         self.scan(number, raw, sender)?;
         Ok(outcome)
     }
 
-    /// A phone has typed a code; the receiver is told how it ends.
+    /// Types a code on a phone; the receiver gets the result.
     pub(crate) fn type_code(
         &mut self,
         number: Number,
@@ -197,14 +197,14 @@ impl State {
 
     pub(crate) fn ban(&mut self, number: Number, until: Option<Timestamp>) -> Result<(), ControlError> {
         self.account_mut(number)?.ban = Some(Ban { until });
-        // As the network does it: the stream ends, and the next log-in hears why.
+        // Like the real network: the stream ends, and the next login gets the reason.
         for connection in self.connections_of(number) {
             self.end(connection, Some("503"), LoginEnd::Closed);
         }
         Ok(())
     }
 
-    /// The network forgets the keys of all linked devices.
+    /// Forgets the keys of all linked devices.
     pub(crate) fn invalidate(&mut self, number: Number) -> Result<(), ControlError> {
         for device in self.account_mut(number)?.devices.values_mut() {
             device.wire_key = rand::random();
@@ -215,7 +215,7 @@ impl State {
         Ok(())
     }
 
-    /// A foreign client takes the place of the phone's live sessions, and goes at once.
+    /// Replaces the phone's live sessions by a foreign client, which disconnects at once.
     pub(crate) fn replace(&mut self, number: Number) -> Result<(), ControlError> {
         self.account(number)?;
         let live = self.connections_of(number);
@@ -234,7 +234,7 @@ impl State {
         devices.into_iter().flatten().filter_map(|device| device.connection).collect()
     }
 
-    /// Lets a phone write; returns the messages' ids.
+    /// Sends messages from a phone; returns their ids.
     pub(crate) fn send(&mut self, from: Number, body: &PhoneMessage) -> Result<Vec<String>, Refused> {
         self.account(from)?;
         if !(1..=MAX_COUNT).contains(&body.count) {
@@ -259,7 +259,7 @@ impl State {
         Ok(ids)
     }
 
-    /// The phone reacts to a message that it got or sent; an empty emoji takes the reaction back.
+    /// Reacts to a message of the phone's chats; an empty emoji removes the reaction.
     pub(crate) fn react(&mut self, number: Number, id: &str, emoji: &str) -> Result<(), Refused> {
         let phone = &self.account(number)?.phone;
         let chat = phone.chat_of(id).ok_or_else(|| no_message(number, id))?;
@@ -267,7 +267,7 @@ impl State {
         Ok(self.phone_writes(number, &chat, &mint_id(), reaction(key, emoji))?)
     }
 
-    /// The phone plays a sound or a video that reached it.
+    /// Plays a received audio or video message.
     pub(crate) fn play(&mut self, number: Number, id: &str) -> Result<(), Refused> {
         let item = self.account(number)?.phone.inbox.by_id(id).ok_or_else(|| no_message(number, id))?;
         let (to, naming, group) = (item.from, item.naming, item.group.clone());
@@ -359,7 +359,7 @@ impl State {
         Ok(List { total: data.len(), data })
     }
 
-    /// A phone loses its Signal sessions with somebody's devices.
+    /// Deletes a phone's Signal sessions with an account's devices.
     pub(crate) fn forget_session(&mut self, number: Number, with: Number) -> Result<(), ControlError> {
         let devices = self.account(with)?.device_ids();
         let phone = &mut self.account_mut(number)?.phone;
@@ -370,7 +370,7 @@ impl State {
         Ok(())
     }
 
-    /// The next messages of a phone to somebody are damaged on the wire.
+    /// Damages the next messages of a phone to an account.
     pub(crate) fn corrupt(&mut self, number: Number, to: Number, count: u32) -> Result<(), ControlError> {
         self.account(to)?;
         self.account_mut(number)?.phone.damage.insert(to, count);
@@ -382,7 +382,7 @@ impl State {
         at.ok_or_else(|| ControlError::NotFound(format!("{number} has no device {device}")).into())
     }
 
-    /// Ends the connection of a device, with a stream error or without a word.
+    /// Ends the connection of a device, with a stream error or without one.
     pub(crate) fn cut_device(&mut self, at: DeviceAddress, code: Option<u16>) -> Result<(), Refused> {
         let connection = self.device(at).and_then(|device| device.connection);
         let connection = connection.ok_or_else(|| invalid(format!("{at} is not connected")))?;
@@ -399,7 +399,7 @@ impl State {
     }
 }
 
-/// A number, or the address of a subscriber or a group.
+/// Parses a number, or the address of an account or a group.
 pub(crate) fn chat(text: &str) -> Result<Chat, Refused> {
     match text.parse::<Jid>() {
         Ok(jid) if jid.is_group() => Ok(Chat::Group(jid.to_non_ad())),

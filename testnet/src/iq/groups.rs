@@ -1,4 +1,4 @@
-//! Queries about groups, and what members are told of their outcome.
+//! Queries about groups, and the notifications of members.
 
 use wacore_binary::{Jid, Node, NodeRef};
 
@@ -9,7 +9,7 @@ use crate::number::{DeviceAddress, Number};
 use crate::stanza::{element, empty, error, jid, parent, text};
 use crate::state::State;
 
-/// How many participants one query may name.
+/// Maximum number of participants in a query.
 const MAX_NAMED: usize = 1_024;
 
 pub type Answered = Result<Vec<Node>, GroupRefusal>;
@@ -25,7 +25,7 @@ impl State {
             self.ask_of_group(at, &to, gets, asked)
         };
         match answered {
-            // Groups answer for themselves.
+            // Responses about a group come from the group's address.
             Ok(children) => {
                 let from = if to.user.is_empty() { "g.us".to_owned() } else { to.to_string() };
                 element("iq").attr("from", from).attr("type", "result").attr("id", id).children(children).build()
@@ -34,7 +34,7 @@ impl State {
         }
     }
 
-    /// What a phone asks, of one group or of all.
+    /// A phone's query about one group or all groups.
     ///
     /// # Errors
     /// The network's refusal.
@@ -144,7 +144,7 @@ impl State {
         }
     }
 
-    /// What a group is called, and its settings.
+    /// Changes a group's subject, description or settings.
     fn change_group(&mut self, at: DeviceAddress, to: &Jid, asked: &NodeRef<'_>) -> Answered {
         let (me, now) = (at.number, self.now());
         let group = self.group_mut(to)?;
@@ -321,7 +321,7 @@ impl State {
         self.groups.get_mut(jid.user.as_str()).ok_or(UNKNOWN)
     }
 
-    /// Tells the devices of all members, but for the one that did it, and of those who have just gone.
+    /// Notifies the devices of all members, except the acting one, and those of removed members.
     fn tell_group(&mut self, by: DeviceAddress, jid: &Jid, what: Node, gone: &[Number]) {
         let Ok(group) = self.group(jid) else { return };
         let told: Vec<Number> = group.members.keys().chain(gone).copied().collect();
@@ -337,7 +337,7 @@ impl State {
             .build();
         let group = jid.to_string();
         for number in told {
-            // Who has gone must not read on.
+            // A removed member must not be able to read further messages.
             if !gone.is_empty()
                 && let Some(account) = self.accounts.get_mut(&number)
             {

@@ -1,4 +1,4 @@
-//! Prekeys: what devices offer, and what is given to whoever begins a session with them.
+//! Prekeys: those that devices offer, and the bundles for starting sessions.
 
 use wacore::prekeys::compute_key_bundle_digest;
 use wacore_binary::{Node, NodeRef};
@@ -9,10 +9,10 @@ use crate::pairing::signed_by;
 use crate::stanza::{bytes, element, error, jid, key, parent, result, uint};
 use crate::state::State;
 
-/// How many one-time prekeys of a device are kept.
+/// Maximum number of one-time prekeys that are stored per device.
 const MAX_PREKEYS: usize = 10_000;
 
-/// How many devices one query may name.
+/// Maximum number of devices in a query.
 const MAX_USERS: usize = 10_000;
 
 impl State {
@@ -36,7 +36,7 @@ impl State {
         self.take_keys(at, id, stanza)
     }
 
-    /// A device offers prekeys.
+    /// Stores the prekeys that a device offers.
     fn take_keys(&mut self, at: DeviceAddress, id: &str, stanza: &NodeRef<'_>) -> Node {
         let signed = stanza.get_optional_child("skey").and_then(SignedKey::parse);
         let identity = stanza.get_optional_child("identity").and_then(key);
@@ -57,7 +57,7 @@ impl State {
                 Some(before) if *before != public => {
                     conflicts.push(format!("prekey {number} was offered with two keys"))
                 }
-                // Offered again, as the device did not hear that it was taken. What was given out is not given again.
+                // A repeated offer, after the response was lost. A prekey that was given out is not given out again.
                 Some(_) => {}
                 None if device.prekeys.len() < MAX_PREKEYS => {
                     device.offered.insert(number, public);
@@ -125,7 +125,7 @@ impl State {
         result(id).children([list(users)]).build()
     }
 
-    /// What somebody needs who begins a session with a device. A one-time prekey is given once.
+    /// The bundle for starting a session with a device. Each one-time prekey is given out once.
     pub fn give_bundle(&mut self, at: DeviceAddress) -> Option<KeyBundle> {
         let with_prekey = !self.faults.prekeys_empty.contains(&at.number);
         let account = self.accounts.get_mut(&at.number)?;
@@ -142,7 +142,7 @@ impl State {
         Some(bundle)
     }
 
-    /// All one-time prekeys of a device are given to people who do not write, and it is told.
+    /// Uses up all one-time prekeys of a device, and notifies it.
     pub fn spend_prekeys(&mut self, at: DeviceAddress) {
         if let Some(device) = self.device_mut(at) {
             device.prekeys.clear();
@@ -150,9 +150,9 @@ impl State {
         self.tell_of_few_prekeys(at, 0);
     }
 
-    /// A device is asked to offer more before it has none.
+    /// Asks a device to offer more prekeys before it runs out.
     fn tell_of_few_prekeys(&mut self, at: DeviceAddress, left: usize) {
-        // As the network does it: once for each of these, not with every key.
+        // Like the real network, only at these counts, not for every prekey.
         if ![10, 5, 0].contains(&left) {
             return;
         }

@@ -1,6 +1,6 @@
-//! The queries of clients. What is not known gets an empty result, as most of it asks for nothing that tests need.
+//! Queries of clients. Unknown queries get an empty result, since tests rarely need more.
 //!
-//! - [`groups`]: groups, [`pictures`]: theirs. [`keys`]: prekeys; [`usync`]: who is there, with which devices.
+//! - [`groups`]: groups, [`pictures`]: their pictures. [`keys`]: prekeys; [`usync`]: accounts and their devices.
 
 mod groups;
 mod keys;
@@ -73,7 +73,7 @@ impl State {
             .build()
     }
 
-    /// Takes a device from its account.
+    /// Removes a device from its account.
     pub fn unlink_device(&mut self, at: DeviceAddress) -> bool {
         let removed = self.accounts.get_mut(&at.number).and_then(|account| account.devices.remove(&at.device));
         let Some(device) = removed else { return false };
@@ -85,7 +85,7 @@ impl State {
     }
 }
 
-/// No collection has anything yet.
+/// Responds that all app state collections are empty.
 fn app_state(id: &str, stanza: &NodeRef<'_>) -> Node {
     let asked = stanza.get_optional_child("sync").and_then(NodeRef::children).unwrap_or_default();
     let collections = asked

@@ -1,4 +1,4 @@
-//! Pictures of groups. People have none here.
+//! Pictures of groups. Accounts have none here.
 
 use bytes::Bytes;
 use wacore_binary::{JidExt, Node, NodeRef};
@@ -10,7 +10,7 @@ use crate::state::State;
 
 const JPEG: &[u8] = b"\xFF\xD8";
 
-/// The largest picture.
+/// Size limit of a picture.
 const MAX_PICTURE: usize = 1024 * 1024;
 
 impl State {
@@ -59,12 +59,12 @@ impl State {
         Picture { id: self.next(), path: self.files.keep(bytes) }
     }
 
-    /// Where a picture can be looked at.
+    /// The URL of a picture.
     pub fn picture_url(&self, id: u64) -> String {
         format!("http://{}/pictures/{id}", self.control_host)
     }
 
-    /// A picture of a group, and what it is.
+    /// Content type and bytes of a group's picture.
     pub fn picture(&self, id: u64) -> Option<(&'static str, Bytes)> {
         let pictures = self.groups.values().filter_map(|group| group.picture.as_ref());
         let bytes = self.files.file(&pictures.into_iter().find(|picture| picture.id == id)?.path)?;

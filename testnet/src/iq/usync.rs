@@ -1,4 +1,4 @@
-//! Who is there, under which LID, with which devices.
+//! Queries about accounts: whether they exist, their LIDs and devices.
 
 use buffa::Message as _;
 use sha2::{Digest, Sha256};
@@ -9,13 +9,13 @@ use crate::number::{DeviceAddress, Naming, Number};
 use crate::stanza::{element, empty, jid, parent, result, text};
 use crate::state::State;
 
-/// How many users one query may name.
+/// Maximum number of users in a query.
 const MAX_USERS: usize = 10_000;
 
-/// How many devices are told when one comes or goes.
+/// Maximum number of devices that are notified when a device is added or removed.
 const MAX_WATCHERS: usize = 10_000;
 
-/// What a phone signs its list of devices with.
+/// Prefix of the data that a phone signs for its device list.
 const LIST_SIGNATURE: [u8; 2] = [6, 2];
 
 impl State {
@@ -65,7 +65,7 @@ impl State {
                 }
                 "lid" if registered => children.push(element("lid").attr("val", number.lid()).build()),
                 "status" if registered => children.push(empty("status")),
-                // A picture or a business that is not there has no element.
+                // Responses have no element for a missing picture or business profile.
                 _ => {}
             }
         }
@@ -106,7 +106,7 @@ impl State {
         format!("2:{}", hex::encode(&hasher.finalize()[..6]))
     }
 
-    /// The phone's word for the devices that it has; a phone alone needs none.
+    /// The phone's signed device list; `None` if it never had a companion.
     fn key_index_list(&mut self, number: Number, t: i64) -> Option<Vec<u8>> {
         let account = self.accounts.get_mut(&number)?;
         let valid_indexes: Vec<u32> =
@@ -131,7 +131,7 @@ impl State {
         Some(signed.encode_to_vec())
     }
 
-    /// A device came or went: who has asked for the account's devices learns it.
+    /// Notifies the devices that have queried this account when a device is added or removed.
     pub fn tell_of_devices(&mut self, changed: DeviceAddress) {
         let number = changed.number;
         let t = self.seconds();

@@ -1,5 +1,5 @@
-//! Pairing by a code of eight characters: the client shows it, the phone types it, and both agree on the secret under
-//! which the phone vouches.
+//! Pairing by a code of eight characters: the client shows it, it is typed on the phone, and both derive the secret
+//! with which the phone authenticates the device's identity.
 
 use std::time::{Duration, Instant};
 
@@ -18,23 +18,23 @@ use crate::number::Number;
 use crate::stanza::{SERVER, bytes, element, error, jid, key, parent, result, text};
 use crate::state::{ConnectionId, State};
 
-/// How long a code can be typed, before the scale of the faults.
+/// Lifetime of a code, before scaling by the faults.
 const VALID: Duration = Duration::from_secs(160);
 
-/// Salt, vector and key, as a code wraps them.
+/// Length of a wrapped key: salt, IV and key.
 const WRAPPED: usize = 80;
 
 /// A client that shows a code.
 pub struct CodeRequest {
     number: Number,
-    /// The client's ephemeral key under the code, which the server never sees.
+    /// The client's ephemeral key, encrypted with the code, which the server never sees.
     wrapped: Vec<u8>,
     reference: Vec<u8>,
     expires: Instant,
     typed: Option<Typed>,
 }
 
-/// A phone has typed the code; the client has to answer.
+/// A code typed on a phone; the client has to respond.
 struct Typed {
     ephemeral: KeyPair,
     theirs: [u8; 32],
@@ -42,24 +42,24 @@ struct Typed {
 }
 
 impl CodeRequest {
-    /// Who waits for the end, once.
+    /// Takes the channel that receives the result.
     pub fn outcome(&mut self) -> Option<oneshot::Sender<LinkOutcome>> {
         self.typed.as_mut()?.outcome.take()
     }
 }
 
-/// What a phone makes of a code.
+/// The keys that a phone derives from a code.
 pub struct CodeWrap {
     ephemeral: KeyPair,
-    /// The client's key, or nonsense where the code was wrong.
+    /// The client's key; random bytes if the code was wrong.
     theirs: [u8; 32],
     wrapped: Vec<u8>,
 }
 
-/// Opens a client's key with a code, and wraps one of the phone's under it. Slow on purpose.
+/// Decrypts a client's key with a code, and encrypts a key of the phone with it. The key derivation is slow on purpose.
 ///
 /// # Errors
-/// A key that is no wrapped key.
+/// `theirs` is not a wrapped key.
 pub fn wrap(theirs: &[u8], code: &str) -> Result<CodeWrap, ControlError> {
     let code = code.replace('-', "").to_uppercase();
     let opened = PairCodeUtils::decrypt_primary_ephemeral_pub(theirs, &code);
@@ -79,7 +79,7 @@ impl State {
         }
     }
 
-    /// A client shows a code for a number.
+    /// Handles a client that shows a code for a number.
     fn show_code(&mut self, id: ConnectionId, query: &str, asked: &NodeRef<'_>) {
         let number = jid(asked, "jid").and_then(|jid| Number::of_jid(&jid));
         let wrapped = asked.get_optional_child("link_code_pairing_wrapped_companion_ephemeral_pub");
@@ -117,17 +117,17 @@ impl State {
         Ok((id, code))
     }
 
-    /// The key of the client that shows a code for a number.
+    /// The wrapped key of the client that shows a code for a number.
     ///
     /// # Errors
-    /// No client does, or no longer, or there is no such phone.
+    /// No client shows one, the code has expired, or there is no such phone.
     pub fn asked_for_code(&self, number: Number) -> Result<Vec<u8>, ControlError> {
         self.account(number)?;
         self.check_room(number)?;
         self.code_of(number).map(|(_, code)| code.wrapped.clone())
     }
 
-    /// The phone's key goes to the client.
+    /// Sends the phone's key to the client.
     pub fn answer_code(
         &mut self,
         number: Number,
@@ -160,7 +160,7 @@ impl State {
         Ok(())
     }
 
-    /// The client's answer: with it the phone has the secret, if the code was right.
+    /// Handles the client's response, from which the phone derives the secret if the code was right.
     fn finish_code(&mut self, id: ConnectionId, query: &str, asked: &NodeRef<'_>) {
         let bundle = asked.get_optional_child("link_code_pairing_wrapped_key_bundle").and_then(NodeRef::content_bytes);
         let identity = asked.get_optional_child("companion_identity_public").and_then(key);
@@ -175,7 +175,7 @@ impl State {
         self.write(id, result(query).build());
         let Some(outcome) = typed.outcome.take() else { return };
         let Some(secret) = self.shared_secret(number, &typed, bundle) else {
-            // Whoever typed it may have gone.
+            // The caller may be gone.
             let _ = outcome.send(Err(ControlError::Invalid("the code is wrong".into())));
             self.end(id, None, LoginEnd::Lost);
             return;

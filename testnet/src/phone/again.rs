@@ -1,4 +1,4 @@
-//! What a phone does when one of its linked devices asks for media that the network has lost: it uploads it again.
+//! Phones upload media again when a linked device asks for a file that the network has lost.
 
 use buffa::Message as _;
 use wacore::crypto::hkdf_sha256_into;
@@ -13,11 +13,11 @@ use crate::number::DeviceAddress;
 use crate::stanza::{bytes, element, parent};
 use crate::state::State;
 
-/// What keys of these answers are derived under.
+/// Label for deriving the keys of these responses.
 const KEY_OF: &[u8] = b"WhatsApp Media Retry Notification";
 
 impl State {
-    /// A device's `<receipt type="server-error">`. A phone that is off answers nothing.
+    /// Handles a device's `<receipt type="server-error">`. A phone that is off does not respond.
     pub fn phone_gives_media_again(&mut self, by: DeviceAddress, id: &str, stanza: &NodeRef<'_>) {
         let Some(account) = self.accounts.get(&by.number).filter(|account| account.online) else { return };
         let phone = &account.phone;
@@ -28,11 +28,11 @@ impl State {
             encrypt.get_optional_child(name)?.content_bytes().map(<[u8]>::to_vec)
         };
         let answer = attachment.and_then(|(key, path)| {
-            // Who asks shows that it knows the message.
+            // Decrypting proves that the device knows the message.
             decrypt_media_retry_notification(&key, id, &sealed("enc_iv")?, &sealed("enc_p")?).ok()?;
             granted(&key, id, self.files.again(&path)?)
         });
-        // 2: the phone does not have it.
+        // Error 2: the phone does not have the media.
         let answer = answer.unwrap_or_else(|| element("error").attr("code", 2).build());
         let mut notice = element("notification")
             .attr("from", by.number.pn())

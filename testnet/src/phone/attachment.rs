@@ -1,4 +1,4 @@
-//! Media of a phone's messages: what it sends is encrypted and uploaded, what it gets is downloaded and opened.
+//! Media of a phone's messages: encrypted and uploaded when sent, downloaded and decrypted when received.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -15,10 +15,10 @@ use waproto::whatsapp::message;
 use crate::control::{Refused, invalid};
 use crate::media::Files;
 
-/// The largest media that a phone sends.
+/// Size limit of media that a phone sends.
 const MAX_MEDIA: usize = 25 * 1024 * 1024;
 
-/// What a message says of its media.
+/// A message's reference to its media.
 struct Attachment<'a> {
     path: &'a str,
     key: &'a [u8],
@@ -48,12 +48,12 @@ fn attachment(message: &wa::Message) -> Option<Attachment<'_>> {
     None
 }
 
-/// The key of a message's media, and where it is.
+/// The key and path of a message's media.
 pub fn key_and_path(message: &wa::Message) -> Option<(&[u8], &str)> {
     attachment(message).map(|attachment| (attachment.key, attachment.path))
 }
 
-/// Whether the media of a message is there and is what the message says; `None` for a message without.
+/// Whether a message's media exists and matches its hash; `None` for a message without media.
 pub fn is_intact(files: &Files, message: &wa::Message) -> Option<bool> {
     let attachment = attachment(message)?;
     let path = attachment.path.split('?').next().unwrap_or_default();
@@ -63,7 +63,7 @@ pub fn is_intact(files: &Files, message: &wa::Message) -> Option<bool> {
     Some(opened.is_some_and(|opened| Sha256::digest(&opened).as_slice() == attachment.sha256))
 }
 
-/// Encrypted media, as a message names it.
+/// Uploaded media, with the fields that a message needs.
 struct Uploaded {
     mime_type: String,
     length: u64,
@@ -73,7 +73,7 @@ struct Uploaded {
     path: String,
 }
 
-/// The message with the media that a phone is told to send; `None` for a body without media.
+/// Builds the message for a body with media; `None` for a body without.
 pub(crate) fn compose_media(
     files: &mut Files,
     body: &PhoneMessage,
@@ -146,7 +146,7 @@ pub(crate) fn compose_media(
     Ok(Some(made))
 }
 
-/// Given bytes, or as many as were asked for, which begin as their kind does.
+/// The given bytes, or `size` generated ones that start with the file type's signature.
 fn bytes_of(base64: &Option<String>, size: Option<u64>, mime_type: &str) -> Result<Vec<u8>, Refused> {
     if let Some(base64) = base64 {
         let bytes = BASE64_STANDARD.decode(base64).map_err(|error| invalid(format!("media.base64: {error}")))?;

@@ -1,4 +1,4 @@
-//! What phones do: read and answer what reaches them, write, ask again, send again.
+//! Actions of phones: reading, receipts, writing, and retries.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,18 +21,18 @@ use crate::route::{Receipt, receipt_from};
 use crate::stanza::{bytes, element, parent};
 use crate::state::{State, Timer};
 
-/// How often a phone asks for what it cannot read, and sends what was not read.
+/// Maximum number of retries that a phone requests for a message, and that it sends.
 const MAX_RETRIES: u8 = 5;
 
-/// The wire's padding and sender-key version.
+/// Version of the wire's padding and of sender keys.
 const VERSION: u8 = 2;
 
-/// A message id as phones of this make have them.
+/// A random message id, in the form that these phones use.
 pub fn mint_id() -> String {
     format!("3A{}", hex::encode_upper(rand::random::<[u8; 9]>()))
 }
 
-/// What a message says apart from who gets it: equal for every copy of one message.
+/// The content of a message, the same for all recipients' copies.
 fn body(message: &wa::Message) -> Vec<u8> {
     let mut bare = message.clone();
     let context = bare.message_context_info.take();
@@ -44,13 +44,13 @@ fn body(message: &wa::Message) -> Vec<u8> {
 }
 
 impl State {
-    /// A ciphertext reaches a phone, or waits until it is on.
+    /// Passes a ciphertext to a phone, or queues it while the phone is off.
     pub fn phone_takes(&mut self, number: Number, arrival: Arrival) {
         let Some(account) = self.accounts.get_mut(&number) else { return };
         if account.online { self.open(number, arrival) } else { account.phone.wait(arrival) }
     }
 
-    /// A phone comes on: it reads what has waited.
+    /// Lets a phone that was turned on read its queue.
     pub fn phone_wakes(&mut self, number: Number) {
         while let Some(account) = self.accounts.get_mut(&number)
             && account.online
@@ -108,7 +108,7 @@ impl State {
             }
             return;
         }
-        // A sender key alone comes beside its message, which is acknowledged by itself.
+        // A stanza with only a sender key accompanies its message, which is acknowledged separately.
         if !tells && message.sender_key_distribution_message.is_set() {
             return;
         }
@@ -134,12 +134,12 @@ impl State {
         }
     }
 
-    /// What another device of the account wrote is the phone's own, too: it reacts to it, deletes it and votes on it.
+    /// Stores a message from another device of the account: the phone can react to it, delete it and vote on it.
     fn keep_own(&mut self, arrival: Arrival, sent_to: Option<String>, message: wa::Message) {
         let number = arrival.from.number;
         let to = match arrival.group {
             Some(group) => Some(Chat::Group(group)),
-            // What goes to the account itself names nobody.
+            // A message to the account itself names no recipient.
             None => sent_to.map_or(Some(number), |to| Number::of_jid(&to.parse::<Jid>().ok()?)).map(Chat::With),
         };
         if let (Some(to), Some(account)) = (to, self.accounts.get_mut(&number)) {
@@ -161,10 +161,11 @@ impl State {
         }
     }
 
-    /// Asks a device to send a message again, with all that it needs to begin a new session.
+    /// Asks a device to send a message again, with the keys for a new session.
     fn ask_again(&mut self, number: Number, arrival: &Arrival, count: u8) {
         let (t, id) = (self.seconds(), arrival.id.as_str());
-        // Phones of this process read each other; one that was made to forget starts anew with the next message.
+        // Phones do not ask other phones, since all of them are in this process; after `forget-session`, their next
+        // message starts a new session.
         let (Some(account), false) = (self.accounts.get_mut(&number), arrival.from.is_phone()) else { return };
         let bundle = account.phone.signal().bundle(true);
         let retry = element("retry").attr("v", 1).attr("count", count).attr("id", id).attr("t", t).build();
@@ -181,7 +182,7 @@ impl State {
         self.enqueue(arrival.from, "receipt", &format!("{id}/retry"), receipt);
     }
 
-    /// A device could not read what a phone wrote: it is sealed anew, in a new session.
+    /// Encrypts a message again, in a new session, for a device that could not read it.
     pub fn phone_sends_again(&mut self, number: Number, asker: DeviceAddress, receipt: &NodeRef<'_>) {
         let retry = receipt.get_optional_child("retry");
         let Some(id) = retry.and_then(|retry| crate::stanza::text(retry, "id")) else { return };
@@ -213,7 +214,7 @@ impl State {
         }
     }
 
-    /// A phone writes to somebody or to a group; its message goes to every device of all sides.
+    /// Sends a phone's message to a chat, to every device of all participants.
     pub fn phone_writes(
         &mut self,
         number: Number,
@@ -238,7 +239,7 @@ impl State {
             phone.keep_sent(id, sent.clone());
             phone.signal()
         };
-        // For a group: the key for its members, and the message under it.
+        // For a group: the sender key for its members, and the message encrypted with it.
         let shared = match to {
             Chat::With(_) => None,
             Chat::Group(jid) => {
@@ -269,7 +270,7 @@ impl State {
         Ok(())
     }
 
-    /// The phone tells a device that was just linked the key under which chats, contacts and settings are kept.
+    /// Sends a newly linked device the key for synchronizing chats, contacts and settings.
     pub fn phone_greets(&mut self, device: DeviceAddress) {
         use wa::message::protocol_message::Type;
         use wa::message::{
@@ -305,7 +306,7 @@ impl State {
         }
     }
 
-    /// Seals for one device, in a session that is begun where there is none.
+    /// Encrypts for one device, and starts a session if there is none.
     fn seal(&mut self, number: Number, to: DeviceAddress, plain: &[u8], again: bool) -> Option<(EncType, Vec<u8>)> {
         let has_session = self.accounts.get_mut(&number)?.phone.signal().has_session(to);
         if !has_session {
@@ -323,7 +324,7 @@ impl State {
                 return None;
             }
         };
-        // What the number's own phone gets stays whole: companions are tried by it.
+        // Only companions are under test, so messages to the recipient's phone are not damaged.
         if !again
             && !to.is_phone()
             && let Some(left) = phone.damage.get_mut(&to.number).filter(|left| **left > 0)
@@ -388,7 +389,7 @@ impl State {
         self.enqueue(to, "message", id, stanza);
     }
 
-    /// A phone opens a message.
+    /// Lets a phone read a message.
     pub fn read(&mut self, number: Number, id: &str, from: Number) {
         let Some(account) = self.accounts.get_mut(&number) else { return };
         let Some(item) = account.phone.inbox.item_mut(from, id).filter(|item| !item.read) else { return };
@@ -400,7 +401,7 @@ impl State {
         }
     }
 
-    /// A phone opens a chat: every author hears of what was read.
+    /// Lets a phone open a chat: the authors get receipts for unread messages.
     pub fn open_chat(&mut self, number: Number, chat: &Chat) -> Result<(), ControlError> {
         let account = self.account_mut(number)?;
         let mut read: BTreeMap<Number, (Naming, Vec<String>)> = BTreeMap::new();
@@ -420,7 +421,7 @@ impl State {
         Ok(())
     }
 
-    /// A receipt reaches a phone.
+    /// Records a receipt that a phone receives.
     pub fn phone_takes_receipt(&mut self, number: Number, from: Number, ids: &[String], kind: Option<&str>) {
         let at = self.now();
         let Some(account) = self.accounts.get_mut(&number) else { return };
@@ -436,7 +437,7 @@ impl State {
     }
 }
 
-/// What a device is to read: an own one learns to whom it went.
+/// The plaintext for a device: devices of the sender's account are also told the recipient.
 fn plain_for(number: Number, device: DeviceAddress, to: Number, message: &wa::Message) -> Vec<u8> {
     if device.number == number && to != number {
         MessageUtils::encode_and_pad(&wrap_device_sent(message.clone(), to.pn().to_string()))
@@ -445,7 +446,7 @@ fn plain_for(number: Number, device: DeviceAddress, to: Number, message: &wa::Me
     }
 }
 
-/// The key with which a phone writes to a group, as members are told.
+/// The phone's sender key for a group, as distributed to members.
 fn told_key(
     signal: &mut Signal,
     group: &str,
@@ -463,7 +464,7 @@ fn told_key(
     }
 }
 
-/// Spoils the last byte of a ciphertext's authentication code: its head stays readable.
+/// Damages the last byte of a ciphertext's authentication code; the head stays readable.
 fn damage(kind: EncType, sealed: &mut [u8]) {
     let inner = match kind {
         EncType::PreKey => {
@@ -480,7 +481,7 @@ fn damage(kind: EncType, sealed: &mut [u8]) {
     }
 }
 
-/// How a stanza says that a message changes another.
+/// The `edit` attribute of a message that changes another one.
 fn edit_of(message: &wa::Message) -> Option<&'static str> {
     use wa::message::protocol_message::Type;
     match message.protocol_message.as_option().and_then(|protocol| protocol.r#type) {

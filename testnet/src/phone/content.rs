@@ -1,4 +1,4 @@
-//! What messages say: read into the words of the gateway's send body, and made of what a phone is told to write.
+//! Contents of messages: converted to the gateway's send body, and built from the control API's.
 
 use buffa::MessageField;
 use model::id::MessageId;
@@ -15,7 +15,7 @@ use crate::control::{Refused, invalid};
 use crate::media::Files;
 use crate::number::{Naming, Number};
 
-/// A message as a row of an inbox, without its id and parties.
+/// A message as an inbox row, without its id and parties.
 pub fn says(message: &wa::Message) -> Map<String, Value> {
     let (mut said, context) = said(message);
     if let Some(context) = context {
@@ -30,7 +30,7 @@ pub fn says(message: &wa::Message) -> Map<String, Value> {
     }
 }
 
-/// Whether a message says something to a person. Keys and the like do not.
+/// Whether a message has content for people, unlike keys and other protocol messages.
 pub fn is_for_people(message: &wa::Message) -> bool {
     use message::protocol_message::Type;
     if wacore::messages::is_sender_key_distribution_only(&mut message.clone()) {
@@ -42,7 +42,7 @@ pub fn is_for_people(message: &wa::Message) -> bool {
     }
 }
 
-/// What a message says, where it is text.
+/// The text of a text message.
 pub fn text(message: &wa::Message) -> Option<&str> {
     let extended = message.extended_text_message.as_option().and_then(|extended| extended.text.as_deref());
     message.conversation.as_deref().or(extended)
@@ -182,7 +182,7 @@ fn surroundings(said: &mut Value, context: &wa::ContextInfo) {
     }
 }
 
-/// The message that a phone is told to write to somebody.
+/// Builds the message that a phone should send.
 pub(crate) fn compose(
     me: Number,
     phone: &Phone,
@@ -287,7 +287,7 @@ pub(crate) fn compose(
     Ok(message)
 }
 
-/// A vote: under the poll's secret, and the names of who made the poll and of who votes.
+/// A vote, encrypted with the poll's secret and the addresses of the poll's author and the voter.
 fn vote(
     (me, phone): (Number, &Phone),
     key: wa::MessageKey,
@@ -314,7 +314,7 @@ fn vote(
     })
 }
 
-/// A reaction; an empty emoji takes it back.
+/// A reaction; an empty emoji removes it.
 pub(crate) fn reaction(key: wa::MessageKey, emoji: &str) -> wa::Message {
     let reaction = message::ReactionMessage {
         key: MessageField::some(key),
@@ -338,7 +338,7 @@ fn card(contact: &GivenContact) -> message::ContactMessage {
     }
 }
 
-/// The key of a message in a chat of a phone, as the phone has it.
+/// The key of a message in a phone's chat.
 pub(crate) fn target_key(phone: &Phone, chat: &Chat, key: &GivenKey) -> Result<wa::MessageKey, Refused> {
     let MessageId(id) = &key.id;
     if phone.chat_of(id).as_ref() != Some(chat) {
@@ -361,7 +361,7 @@ fn context(phone: &Phone, to: &Chat, body: &PhoneMessage) -> Result<MessageField
     if let Some(quoted) = &body.quoted {
         context.stanza_id = target_key(phone, to, quoted)?.id;
         let theirs = phone.inbox.by_id(&quoted.id.0);
-        // Whoever wrote it: somebody else, or the phone, which need not be named to those who hear from it.
+        // The author of the quoted message; the phone itself need not be named to the recipients.
         context.participant = theirs.map(|item| item.from.pn().to_string());
         let message = theirs.map(|item| &item.message).or_else(|| phone.written(&quoted.id.0));
         context.quoted_message = message.cloned().map(MessageField::some).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a phone read, in the words of the gateway's send body.
+//! Messages that a phone has read, in the form of the gateway's send body.
 
 use std::collections::HashMap;
 
@@ -14,13 +14,13 @@ use super::{Arrival, Chat};
 use crate::ledger::limit;
 use crate::number::{Naming, Number, address};
 
-/// How many messages an inbox holds; later ones are counted and not kept.
+/// Maximum number of messages in an inbox; later ones are counted but not stored.
 const MAX_MESSAGES: usize = 200_000;
 
 pub struct Item {
     pub id: String,
     pub from: Number,
-    /// How the sender named the phone.
+    /// Whether the sender used the phone's number or LID.
     pub naming: Naming,
     pub group: Option<Jid>,
     says: Map<String, Value>,
@@ -43,7 +43,7 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Whether the message is new; `intact` says whether its media could be opened.
+    /// Stores a message and returns whether it is new; `intact` says whether its media could be decrypted.
     pub fn take(&mut self, arrival: &Arrival, message: &wa::Message, intact: Option<bool>) -> bool {
         let Arrival { id, naming, group, at, .. } = arrival;
         let from = arrival.from.number;
@@ -76,7 +76,7 @@ impl Inbox {
         *self = Self::default();
     }
 
-    /// The message of an id, whoever wrote it.
+    /// The message with an id, from any author.
     pub fn by_id(&self, id: &str) -> Option<&Item> {
         self.items.iter().rev().find(|item| item.id == id)
     }
@@ -86,7 +86,7 @@ impl Inbox {
         self.items.get_mut(place)
     }
 
-    /// The unread ones of a chat, which are read with this: the id, who wrote it, and how that named the phone.
+    /// Marks the unread messages of a chat as read; returns id, author and naming of each.
     pub fn read_all(&mut self, chat: &Chat) -> Vec<(String, Number, Naming)> {
         let unread = self.items.iter_mut().filter(|item| !item.read && item.chat() == *chat);
         unread

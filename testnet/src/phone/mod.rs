@@ -1,8 +1,8 @@
-//! The phone of an account: device 0, which holds real Signal sessions and decrypts what reaches it.
+//! The phone of an account: device 0, which has real Signal sessions and decrypts what it receives.
 //!
-//! - [`signal`]: its keys and sessions. [`inbox`]: what it read. [`content`]: what messages say.
-//! - [`attachment`]: their media. [`again`]: what it does when the network has lost that.
-//! - [`behave`]: what it does, by itself and when it is told.
+//! - [`signal`]: its keys and sessions. [`inbox`]: received messages. [`content`]: contents of messages.
+//! - [`attachment`]: media of messages. [`again`]: uploads media again that the network has lost.
+//! - [`behave`]: actions, automatic or by the control API.
 
 mod again;
 pub(crate) mod attachment;
@@ -23,30 +23,30 @@ pub use self::signal::EncType;
 use self::signal::Signal;
 use crate::number::{DeviceAddress, Naming, Number};
 
-/// How many of its own messages a phone keeps, to send them again and to do something about them.
+/// Maximum number of sent messages that a phone keeps, for retries and for later changes.
 const MAX_SENT: usize = 20_000;
 
-/// How many receipts it remembers.
+/// Maximum number of receipts that a phone remembers.
 const MAX_RECEIPTS: usize = 100_000;
 
-/// How many messages wait for a phone that is off.
+/// Maximum number of queued messages of a phone that is off.
 const MAX_AWAY: usize = 100_000;
 
-/// A ciphertext on its way to a phone.
+/// A ciphertext for a phone.
 #[derive(Clone)]
 pub struct Arrival {
     pub id: String,
     pub from: DeviceAddress,
-    /// How the sender named the phone, which is how its receipts name themselves.
+    /// Whether the sender used the phone's number or LID; its receipts use the same.
     pub naming: Naming,
-    /// Of a message to a group: the group's address.
+    /// The group's address, for a group message.
     pub group: Option<Jid>,
     pub kind: EncType,
     pub bytes: Vec<u8>,
     pub at: Timestamp,
 }
 
-/// Where a phone writes to.
+/// A chat of a phone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Chat {
     With(Number),
@@ -62,21 +62,21 @@ impl Chat {
     }
 }
 
-/// A message that a phone wrote, or another device of its account.
+/// A message sent by a phone, or by another device of its account.
 #[derive(Clone)]
 pub struct Sent {
     pub to: Chat,
     pub message: wa::Message,
-    /// For an own device alone, as keys are.
+    /// The message is only for a device of the same account, such as a key.
     pub peer: bool,
 }
 
-/// A receipt that reached a phone.
+/// A receipt that a phone has received.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReceiptRow {
     pub id: String,
     pub from: String,
-    /// `delivered` where the wire has none.
+    /// The receipt's type; `delivered` if the wire has none.
     #[serde(rename = "type")]
     pub kind: String,
     pub at: Timestamp,
@@ -84,22 +84,22 @@ pub struct ReceiptRow {
 
 #[derive(Default)]
 pub struct Phone {
-    /// Made at its first use: most of many phones are never written to.
+    /// Created at its first use: of many phones, most never get a message.
     signal: Option<Box<Signal>>,
     pub inbox: Inbox,
     sent: HashMap<String, Sent>,
     sent_order: VecDeque<String>,
     receipts: VecDeque<ReceiptRow>,
-    /// Several devices of one reader send the same receipt: it is shown once.
+    /// Receipts already recorded: several devices of a reader send the same one.
     known_receipts: HashSet<(String, String, String)>,
-    /// Under which its devices keep chats, contacts and settings in step: an id and the key.
+    /// Id and key for synchronizing chats, contacts and settings between the account's devices.
     app_state_key: Option<([u8; 6], [u8; 32])>,
-    /// How often it asked for what it could not read.
+    /// Number of retries requested for each unreadable message.
     asked: HashMap<(DeviceAddress, String), u8>,
     away: VecDeque<Arrival>,
-    /// How many of its next messages to somebody are damaged on the wire.
+    /// Number of next messages to damage, by recipient.
     pub damage: HashMap<Number, u32>,
-    /// Devices whose session it was made to forget: what it cannot read of these is no finding.
+    /// Devices with forgotten sessions: unreadable messages from them are not findings.
     pub forgotten: HashSet<DeviceAddress>,
 }
 
@@ -110,7 +110,7 @@ impl Phone {
 
     fn app_state_key(&mut self) -> ([u8; 6], [u8; 32]) {
         *self.app_state_key.get_or_insert_with(|| {
-            // As the network has them: the number of the device that made it, and which of its keys it is.
+            // A key id consists of the device number and a key number, as in the real network.
             let [a, b, c, d] = rand::random::<[u8; 4]>();
             ([0, 0, a, b, c, d], rand::random())
         })
@@ -131,7 +131,7 @@ impl Phone {
         }
     }
 
-    /// In which chat it has the message of an id.
+    /// The chat of a message.
     pub fn chat_of(&self, id: &str) -> Option<Chat> {
         let wrote = self.sent.get(id).map(|sent| sent.to.clone());
         wrote.or_else(|| self.inbox.by_id(id).map(Item::chat))

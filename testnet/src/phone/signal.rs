@@ -1,4 +1,4 @@
-//! The Signal endpoint of a phone: its keys, its sessions, and nothing that is kept on a disk.
+//! The Signal endpoint of a phone: its keys and sessions, in memory only.
 
 use std::collections::HashMap;
 
@@ -17,16 +17,16 @@ use wacore::libsignal::protocol::{
 use crate::account::{KeyBundle, SignedKey};
 use crate::number::DeviceAddress;
 
-/// How many of a phone's one-time prekeys may be given out and not used.
+/// Maximum number of one-time prekeys of a phone that are given out but unused.
 const MAX_PREKEYS: usize = 4_096;
 
-/// How a ciphertext is marked on the wire.
+/// Type of a ciphertext on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncType {
-    /// Begins a session.
+    /// Starts a session.
     PreKey,
     Message,
-    /// For all members of a group.
+    /// Encrypted for all members of a group.
     SenderKey,
 }
 
@@ -58,7 +58,7 @@ pub struct Signal {
     next_prekey: u32,
 }
 
-/// The stores answer at once, so no call of the library waits.
+/// The in-memory stores never wait, so the library's futures complete immediately.
 fn at_once<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("stores in memory answer at once")
 }
@@ -95,13 +95,13 @@ impl Signal {
         raw(self.identities.pair.public_key())
     }
 
-    /// Signs in the account's name.
+    /// Signs with the account's identity key.
     pub fn sign(&self, parts: &[&[u8]]) -> Vec<u8> {
         let key = self.identities.pair.private_key();
         key.calculate_signature(&parts.concat(), &mut rand::rng()).expect("a key can sign").to_vec()
     }
 
-    /// The secret that the account shares with whoever has a public key.
+    /// The shared secret of the account's identity key and a public key.
     pub fn agree(&self, theirs: &[u8; 32]) -> Option<[u8; 32]> {
         let theirs = PublicKey::from_djb_public_key_bytes(theirs).ok()?;
         self.identities.pair.private_key().calculate_agreement(&theirs).ok()
@@ -111,7 +111,7 @@ impl Signal {
         self.sessions.0.len()
     }
 
-    /// What somebody needs who begins a session with this phone. A one-time prekey is made for each.
+    /// The keys that are needed to start a session with this phone, with a new one-time prekey each time.
     pub fn bundle(&mut self, with_prekey: bool) -> KeyBundle {
         let one_time = (with_prekey && self.prekeys.0.len() < MAX_PREKEYS).then(|| {
             let (id, pair) = (self.next_prekey, KeyPair::generate(&mut rand::rng()));
@@ -203,19 +203,19 @@ impl Signal {
         Ok(opened.plaintext)
     }
 
-    /// Opens what a device wrote to all members of a group.
+    /// Decrypts a group message from a device.
     pub fn open_group(&mut self, group: &str, from: DeviceAddress, bytes: &[u8]) -> Result<Vec<u8>> {
         at_once(group_decrypt(bytes, &mut self.sender_keys, &sender_key_name(group, from)))
     }
 
-    /// Takes the key with which a device writes to a group.
+    /// Stores a device's sender key for a group.
     pub fn learn_sender_key(&mut self, group: &str, from: DeviceAddress, distribution: &[u8]) -> Result<()> {
         let distribution = SenderKeyDistributionMessage::try_from(distribution)?;
         let name = sender_key_name(group, from);
         at_once(process_sender_key_distribution_message(&name, &distribution, &mut self.sender_keys))
     }
 
-    /// The key with which this phone writes to a group, as it is told to members.
+    /// This phone's sender key for a group, as distributed to members.
     pub fn distribution(&mut self, group: &str, me: DeviceAddress) -> Result<Vec<u8>> {
         let name = sender_key_name(group, me);
         let mut rng = rand::rng();
@@ -229,7 +229,7 @@ impl Signal {
         Ok(sealed.serialized().to_vec())
     }
 
-    /// The next message to a group is under a new key, so that who left cannot read it.
+    /// Drops a sender key: the next group message uses a new one, which former members do not know.
     pub fn forget_sender_key(&mut self, group: &str, of: DeviceAddress) {
         self.sender_keys.0.remove(sender_key_name(group, of).cache_key());
     }
@@ -252,7 +252,7 @@ impl Sessions {
     }
 }
 
-/// The library names peers by text; each of its calls here is about one that is known.
+/// A session store for one peer: the library identifies peers by strings, and each call here concerns a known one.
 struct PeerSession<'a> {
     sessions: &'a mut Sessions,
     peer: DeviceAddress,
@@ -291,7 +291,7 @@ struct PeerIdentity<'a> {
     peer: DeviceAddress,
 }
 
-/// A phone trusts whom it is told to: a device that was linked anew has another key.
+/// A phone trusts every identity key: a device that was linked again has a new one.
 #[async_trait]
 impl IdentityKeyStore for PeerIdentity<'_> {
     async fn get_identity_key_pair(&self) -> Result<IdentityKeyPair> {

@@ -1,4 +1,4 @@
-//! Connections of clients: the WebSocket, the Noise responder, frames of binary stanzas.
+//! Connections of clients: WebSocket, Noise responder, frames of binary stanzas.
 
 mod noise;
 
@@ -24,32 +24,32 @@ use crate::Shared;
 use crate::ledger::ClientPort;
 use crate::login::Newcomer;
 
-/// Where clients dial.
+/// Path that clients connect to.
 const PATH: &str = "/ws/chat";
 
-/// From the connection to the end of the handshake.
+/// Timeout of the handshake, from the accepted connection.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long what still arrives on an ended connection is counted.
+/// How long late stanzas on an ended connection are counted.
 const LINGER: Duration = Duration::from_secs(60);
 
-/// The largest message of the WebSocket: a frame of 16 MiB and its head.
+/// Size limit of a WebSocket message: a frame of 16 MiB and its header.
 const MAX_MESSAGE: usize = 17 * 1024 * 1024;
 
-/// How many stanzas may wait for a client that does not read; with more it is cut.
+/// Maximum number of queued stanzas for a client that does not read; beyond it, the client is disconnected.
 const OUTLET: usize = 16_384;
 
-/// How many connections there may be.
+/// Maximum number of connections.
 const MAX_CONNECTIONS: usize = 20_000;
 
-/// What a connection is told to write.
+/// Commands to a connection's writer.
 pub enum Outgoing {
     Stanza(Node),
-    /// Ends the stream in order, once everything before it is written.
+    /// Closes the stream after everything queued before it was written.
     Close,
 }
 
-/// How the state reaches a connection.
+/// Handle with which the state writes to a connection.
 #[derive(Clone)]
 pub struct Outlet {
     queue: mpsc::Sender<Outgoing>,
@@ -57,7 +57,7 @@ pub struct Outlet {
 }
 
 impl Outlet {
-    /// Whoever does not read is cut, so that nobody waits for it.
+    /// Queues a stanza. A client that does not read is disconnected, so that nothing waits for it.
     pub fn send(&self, stanza: Node) {
         self.offer(Outgoing::Stanza(stanza));
     }
@@ -66,7 +66,7 @@ impl Outlet {
         self.offer(Outgoing::Close);
     }
 
-    /// Ends the connection without a word.
+    /// Closes the connection at once.
     pub fn cut(&self) {
         self.cut.cancel();
     }
@@ -78,7 +78,7 @@ impl Outlet {
     }
 }
 
-/// Who dials, as the upgrade's headers say it.
+/// The session's owner, from the headers of the upgrade.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Caller {
     pub node: u64,
@@ -99,7 +99,7 @@ enum WireError {
     Frame(String),
 }
 
-/// Takes connections until the server stops.
+/// Accepts connections until the server stops.
 pub async fn listen(listener: TcpListener, shared: Arc<Shared>) {
     loop {
         let accepted = tokio::select! {
@@ -122,7 +122,7 @@ pub async fn listen(listener: TcpListener, shared: Arc<Shared>) {
             }
             Ok(_) => tracing::warn!("a connection was turned away: there are {MAX_CONNECTIONS}"),
             Err(error) => {
-                // Too many open files, mostly: the next connection may have better luck.
+                // Usually there are too many open files; the next attempt may succeed.
                 tracing::warn!(%error, "a connection could not be accepted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -137,7 +137,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) -> Result<(), WireError> 
     let delay = shared.with(|state| state.faults.login_delay());
     tokio::time::sleep(delay).await;
     let (queue, outgoing) = mpsc::channel(OUTLET);
-    // The writer ends with the server, too, though nobody is left to cut it.
+    // Shutdown must also end the writer, even if no task cancels it.
     let cut = shared.stop.child_token();
     let outlet = Outlet { queue, cut: cut.clone() };
     let writing = shared.tasks.spawn(write(sink, writer, outgoing, cut.clone()));
@@ -157,11 +157,12 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) -> Result<(), WireError> 
         Ok::<(), WireError>(())
     };
     let read = tokio::select! {
-        // A cut ends the writer as well: it must be seen first, or the client would be left with half a connection.
+        // A cut also ends the writer, so it must be polled first; otherwise the client would be left with a half-open
+        // connection.
         biased;
         () = cut.cancelled() => Ok(()),
         read = read => read,
-        // The stream was ended: what a client writes that does not know it yet is counted for a while.
+        // The stream has ended. The client may not know that yet; what it still writes is counted for a while.
         _ = writing => {
             let _ = tokio::time::timeout(LINGER, async {
                 while let Ok(Some(_)) = source.frame().await {
@@ -186,7 +187,7 @@ type Opened = (
 );
 
 async fn open(stream: TcpStream, shared: &Shared) -> Result<Opened, WireError> {
-    // Latency is measured over this; a stream that cannot be set up is found broken at its first use.
+    // Tests measure latency on this connection; a broken stream fails at its first use.
     let _ = stream.set_nodelay(true);
     let limits = Limits::default().max_payload_len(Some(MAX_MESSAGE));
     let (request, socket) = ServerBuilder::new().limits(limits).accept(stream).await?;
@@ -237,7 +238,7 @@ async fn write(
                 return;
             }
         }
-        // A client that has gone needs no farewell.
+        // The client may be gone already.
         let _ = sink.close().await;
     };
     tokio::select! {
@@ -246,14 +247,14 @@ async fn write(
     }
 }
 
-/// Frames as they come in.
+/// Reader of frames.
 struct Source {
     stream: SplitStream<WebSocketStream<TcpStream>>,
     frames: FrameDecoder,
 }
 
 impl Source {
-    /// Takes the routing information, if there is any, and the protocol's head.
+    /// Reads the optional routing information and the protocol's header.
     async fn introduction(&mut self) -> Result<(), WireError> {
         let mut head = BytesMut::new();
         loop {
@@ -275,7 +276,7 @@ impl Source {
         }
     }
 
-    /// The next frame; `None` at the end.
+    /// The next frame; `None` at the end of the stream.
     async fn frame(&mut self) -> Result<Option<BytesMut>, WireError> {
         loop {
             if let Some(frame) = self.frames.decode_frame() {

@@ -1,4 +1,4 @@
-//! The responder of the network's handshake: Noise XX for whoever comes first, IK for whoever knows the server's key.
+//! The responder of the network's handshake: Noise XX for new clients, IK for clients that know the server's key.
 
 use buffa::{Message as _, MessageField};
 use serde::{Deserialize, Serialize};
@@ -12,20 +12,20 @@ use waproto::whatsapp::{CertChain, ClientPayload, HandshakeMessage};
 
 use super::WireError;
 
-/// Long before and long after any test.
+/// Validity of the certificates, far beyond any test.
 const VALID: (u64, u64) = (1_600_000_000, 4_000_000_000);
 
-/// What becomes of a log-in that resumes an earlier handshake.
+/// Handling of a resumed handshake (IK).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resumption {
     #[default]
     Accept,
-    /// The client has to begin anew, as after a change of the server's key.
+    /// The client has to start a new handshake, as after a change of the server's key.
     Reject,
 }
 
-/// The server's static key, and the chain that vouches for it with empty signatures.
+/// The server's static key, and its certificate chain with empty signatures.
 #[derive(Clone)]
 pub struct ServerKeys {
     pair: KeyPair,
@@ -60,13 +60,13 @@ impl ServerKeys {
     }
 }
 
-/// Both sides hold the same keys.
+/// A completed handshake.
 pub struct Established {
     pub payload: ClientPayload,
     pub client_key: [u8; 32],
-    /// What the client writes.
+    /// Decrypts what the client writes.
     pub reader: NoiseCipher,
-    /// What it reads.
+    /// Encrypts what the client reads.
     pub writer: NoiseCipher,
 }
 
@@ -76,7 +76,7 @@ pub enum Responder {
     Fresh(Box<Fresh>),
 }
 
-/// Waits for the client's key and payload.
+/// A handshake that waits for the client's key and payload.
 pub struct Fresh {
     noise: NoiseHandshake,
     ephemeral: KeyPair,
@@ -106,7 +106,7 @@ impl Responder {
         }
     }
 
-    /// What the client is told.
+    /// The server's hello.
     pub fn hello(&self) -> &HandshakeMessage {
         match self {
             Self::Resumed(_, hello) => hello,
@@ -163,7 +163,7 @@ impl Fresh {
 impl Established {
     fn of(noise: NoiseHandshake, client_key: [u8; 32], payload: &[u8]) -> Result<Self, WireError> {
         let payload = ClientPayload::decode_from_slice(payload).map_err(failed)?;
-        // The two ciphers are given as the initiator uses them.
+        // `finish` returns the ciphers in the initiator's order.
         let (reader, writer) = noise.finish().map_err(failed)?;
         Ok(Self { payload, client_key, reader, writer })
     }

@@ -1,4 +1,4 @@
-//! A small webhook receiver, as a customer would write one: checks the signature, then trusts the body.
+//! A small webhook receiver, like a customer's: it verifies the signature, then trusts the body.
 
 use std::net::SocketAddr;
 
@@ -13,26 +13,26 @@ use sha2::Sha256;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// Signatures older than this are replays.
+/// Webhooks with older signatures are rejected as replays.
 const TOLERANCE_SECONDS: i64 = 300;
 
-/// Webhooks that wait to be shown; when full, the receiver answers 503 and the gateway tries again.
+/// Capacity of the queue of webhooks to show; when it is full, the receiver answers 503 and the gateway retries.
 const QUEUE: usize = 256;
 
-/// A webhook that arrived.
+/// A received webhook.
 #[derive(Clone, Debug)]
 pub struct Webhook {
     pub event: String,
     pub event_id: String,
     /// The parsed envelope.
     pub body: Value,
-    /// The signature header as it came.
+    /// The signature header.
     pub signature: String,
-    /// Why the signature does not hold, if it does not.
+    /// The reason, if the signature is not valid.
     pub verdict: Result<(), String>,
 }
 
-/// The listening server; ends when dropped.
+/// The server; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Receiver {
     pub arrived: mpsc::Receiver<Webhook>,
@@ -46,8 +46,10 @@ impl Drop for Receiver {
 }
 
 impl Receiver {
+    /// Listens on `address`, and verifies signatures with `secret`.
+    ///
     /// # Errors
-    /// When the port is taken.
+    /// The port is in use.
     pub async fn start(address: SocketAddr, secret: &str) -> anyhow::Result<Self> {
         let (sender, arrived) = mpsc::channel(QUEUE);
         let router = Router::with_path("webhooks").post(Arrivals { secret: secret.to_owned(), sender });
@@ -91,10 +93,10 @@ impl Handler for Arrivals {
     }
 }
 
-/// Checks `t=<unix seconds>,v1=<hex>` over `<t>.<body>`.
+/// Verifies a signature header `t=<unix seconds>,v1=<hex>` over `<t>.<body>`.
 ///
 /// # Errors
-/// What does not hold, for a person.
+/// The reason why the signature is not valid, for people.
 pub fn verify(secret: &str, header: &str, body: &[u8], now: i64) -> Result<(), String> {
     let mut time = None;
     let mut signatures = Vec::new();
@@ -125,7 +127,7 @@ pub fn verify(secret: &str, header: &str, body: &[u8], now: i64) -> Result<(), S
 mod tests {
     use super::*;
 
-    /// The published vector of the signature.
+    /// The test vector published in the documentation of signatures.
     const SECRET: &str = "whsec_example_0123456789abcdef";
     const BODY: &str = r#"{"event":"message.status","event_id":"evt_01JGFJJZ008N9Y7K4S5T6V7W8X","api_version":"2026-04","channel_id":"7f2c1a52-7d3e-4a55-9a42-0d6f0b1c2d3e","occurred_at":"2026-01-01T00:00:00.000Z","data":{"message_id":"3EB0A1B2C3D4E5F60718293A4B5C6D7E8F901234","to":"15550001111@s.example","status":"delivered","is_group":false,"timestamp":1767225599}}"#;
     const HEADER: &str = "t=1767225600,v1=a89da4199da71ca79d99de6a257da4950f90d22d09e96a29f3a7624490e3f6ee";

@@ -1,11 +1,11 @@
-//! What the demo looks like: headings, notes and QR codes, coloured on a terminal alone.
+//! Output of the demo: headings, notes and QR codes, with colors on a terminal only.
 
 use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
 
 use crate::console::{is_coloured, say};
 
-/// Standard output, and whether it shows colours.
+/// Standard output, and whether it shows colors.
 #[derive(Clone, Copy, Debug)]
 pub struct Terminal {
     coloured: bool,
@@ -20,12 +20,12 @@ impl Terminal {
         if self.coloured { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 
-    /// A step of the demo begins.
+    /// Prints the heading of a step.
     pub fn step(self, number: usize, text: &str) {
         say(format!("\n{} {}", self.paint("1;36", &format!("{number}.")), self.paint("1", text)));
     }
 
-    /// What came of it.
+    /// Prints a result of a step.
     pub fn note(self, label: &str, text: &str) {
         say(format!("   {} {text}", self.paint("2", &format!("{label:<10}"))));
     }
@@ -42,20 +42,20 @@ impl Terminal {
         say(format!("\n{}", self.paint("1", text)));
     }
 
-    /// A command to copy, with what it does.
+    /// Prints a command to copy, with its purpose.
     pub fn command(self, what: &str, command: &str) {
         say(format!("  {}\n  {command}\n", self.paint("2", &format!("# {what}"))));
     }
 
-    /// A QR code of half blocks, two rows of modules in a line.
+    /// Prints a QR code in half-block characters, two rows of modules per line.
     ///
     /// # Errors
-    /// When the text is too long for a QR code.
+    /// The text is too long for a QR code.
     pub fn qr(self, text: &str) -> anyhow::Result<()> {
         let code = QrCode::with_error_correction_level(text, qrcode::EcLevel::L)?;
         let mut renderer = code.render::<Dense1x2>();
         if !self.coloured {
-            // Most terminals and logs show light on dark: draw the light modules.
+            // Most terminals and logs show light text on a dark background, so the light modules are drawn.
             renderer.dark_color(Dense1x2::Light).light_color(Dense1x2::Dark);
         }
         for line in renderer.build().lines() {

@@ -1,4 +1,4 @@
-//! What a phone settles for its account, and the presence that it shows, with the bodies of the gateway's own routes.
+//! Account settings and presence of a phone, with the request and response bodies of the gateway's own routes.
 
 use model::presence::Presence;
 use network::operation::account::{
@@ -32,7 +32,7 @@ fn run_blacklist(call: &Call, operation: BlacklistOperation) -> Outcome {
     }
 }
 
-/// Without `to` for what is the account's anyway.
+/// `to` may be left out for presence that concerns the whole account.
 fn show_presence(call: &Call) -> Outcome {
     let (presence, to): (Presence, Option<String>) = (call.field("presence")?, call.field("to")?);
     let to = to.map(|to| call.simulator.address(&to)).transpose()?;

@@ -1,4 +1,4 @@
-//! What a phone's business account has, and what phones order, with the bodies and answers of the gateway's own routes.
+//! A phone's business account and its orders, with the request and response bodies of the gateway's own routes.
 
 use model::business::{
     OrderStatus, read_collection, read_collection_changes, read_product, read_product_changes, read_profile_changes,
@@ -51,7 +51,7 @@ pub const ROUTES: &[Route] = &[
     (POST, "orders/{order}/cancel", |call| move_order(call, OrderStatus::Cancelled, call.field("reason")?)),
     (POST, "orders/{order}/accept", |call| move_order(call, OrderStatus::Accepted, None)),
     (PUT, "cart", fill_cart),
-    // As the simulator's page has it.
+    // The simulator's web page uses this method.
     (POST, "cart", fill_cart),
 ];
 
@@ -73,7 +73,7 @@ fn run(call: &Call, status: StatusCode, operation: BusinessOperation) -> Outcome
     }
 }
 
-/// The buyer or the business moves an order on.
+/// Lets the buyer or the business change the status of an order.
 fn move_order(call: &Call, to: OrderStatus, reason: Option<String>) -> Outcome {
     let order_id = call.param("order");
     call.act(|engine, now, number| engine.move_order(now, number, order_id, to, reason))?;

@@ -1,4 +1,4 @@
-//! What every route of the control API shares: a request as it is parsed, an answer as it is shown.
+//! Parsing of requests and writing of responses, shared by all routes of the control API.
 
 use std::net::IpAddr;
 
@@ -21,10 +21,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// The largest body: a phone may send media of 25 MB as base64.
+/// Size limit of a body: a phone may send media of 25 MB as base64.
 const MAX_BODY: usize = 40 * 1024 * 1024;
 
-/// A route: its method, its path and what it does.
+/// A route: its method, path and handler.
 pub type Route = (Method, &'static str, fn(&Call) -> Outcome);
 
 pub type Method = fn(Router, Endpoint) -> Router;
@@ -35,12 +35,12 @@ pub const PUT: Method = Router::put;
 pub const PATCH: Method = Router::patch;
 pub const DELETE: Method = Router::delete;
 
-/// A request, parsed as far as every route needs it.
+/// A request, parsed as far as all routes need it.
 pub struct Call {
     pub simulator: Simulator,
-    /// `{n}` of the path; empty where there is none.
+    /// The path's `{n}`; empty if the route has none.
     pub phone: String,
-    /// The path's other names and what stands there.
+    /// The other path parameters and their values.
     params: Vec<(String, String)>,
     queries: Vec<(String, String)>,
     body: Vec<u8>,
@@ -54,13 +54,13 @@ pub struct Answer {
 }
 
 enum Body {
-    /// Written at once, so that fields stand in the order in which they are declared.
+    /// Serialized immediately, so that fields keep the order of their declaration.
     Json(String),
     Jpeg(Bytes),
 }
 
 impl Call {
-    /// Has the phone of the path do something.
+    /// Performs an action on the phone named in the path.
     pub fn act<T>(
         &self,
         act: impl FnOnce(&mut Engine, Timestamp, Number) -> Result<T, ControlError>,
@@ -68,7 +68,7 @@ impl Call {
         self.simulator.act_for(&self.phone, act)
     }
 
-    /// The same, where there is nothing to answer.
+    /// Like [`Self::act`], without a result.
     pub fn done(&self, act: impl FnOnce(&mut Engine, Timestamp, Number) -> Result<(), ControlError>) -> Outcome {
         self.act(act)?;
         Answer::done()
@@ -78,7 +78,7 @@ impl Call {
         serde_json::from_slice(&self.body).map_err(|error| ControlError::Invalid(format!("the body: {error}")))
     }
 
-    /// The body, as the gateway's own route reads it.
+    /// Parses the body with the parser of the gateway's own route.
     pub fn read<T>(&self, parser: impl FnOnce(&model::field::Body) -> Result<T, CallError>) -> Result<T, ControlError> {
         let refuse = |error: CallError| {
             let details = error.details.map(|details| format!(": {details}")).unwrap_or_default();
@@ -87,29 +87,29 @@ impl Call {
         parser(&self.body::<Value>()?.try_into().map_err(refuse)?).map_err(refuse)
     }
 
-    /// A field of the body; `null` where it is left out, as the body may be.
+    /// A field of the body; `null` if the field or the whole body is missing.
     pub fn field<T: DeserializeOwned>(&self, name: &str) -> Result<T, ControlError> {
         let mut body: Map<String, Value> = if self.body.is_empty() { Map::new() } else { self.body()? };
         let value = body.remove(name).unwrap_or_default();
         serde_json::from_value(value).map_err(|error| ControlError::Invalid(format!("the body: {name}: {error}")))
     }
 
-    /// The body as a picture, which a phone has cut itself: it is taken as it is.
+    /// The body as a picture. A phone crops pictures itself, so the bytes are used unchanged.
     pub fn picture(&self) -> Result<Picture, ControlError> {
         let bytes = Bytes::from(self.body.clone());
-        // JSON that names a URL, as the gateway takes it, is not fetched.
+        // JSON with a URL, which the gateway's route accepts, is not supported.
         if bytes.is_empty() || bytes.starts_with(b"{") {
             return Err(ControlError::Invalid("the body must be the bytes of a JPEG".into()));
         }
         Ok(Picture { full: bytes.clone(), preview: bytes })
     }
 
-    /// What stands in the path where a route has `{name}`; empty where there is none.
+    /// The value of the path parameter `{name}`; empty if the route has none.
     pub fn param(&self, name: &str) -> &str {
         self.params.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
 
-    /// The address, or the digits of a number, in the path where a route has `{name}`.
+    /// The address or phone number in the path parameter `{name}`.
     pub fn address(&self, name: &str) -> Result<Address, ControlError> {
         self.simulator.address(self.param(name))
     }
@@ -149,7 +149,7 @@ impl Answer {
         Self::json(StatusCode::OK, body)
     }
 
-    /// Rows, and how many they are.
+    /// Rows with their count.
     pub fn list(rows: impl IntoIterator<Item = impl Serialize>) -> Outcome {
         let rows: Vec<_> = rows.into_iter().collect();
         Self::ok(&json!({ "total": rows.len(), "data": rows }))
@@ -164,8 +164,8 @@ impl Answer {
     }
 }
 
-/// Whether a browser makes a request for a page of elsewhere, which it names as the origin: there is no authentication that such a
-/// page would lack.
+/// Whether a browser sent the request for a page of another origin. The API has no authentication that would stop such
+/// a page.
 fn is_of_a_foreign_page(headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(ORIGIN) else { return false };
     let authority = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
@@ -174,7 +174,7 @@ fn is_of_a_foreign_page(headers: &HeaderMap) -> bool {
     host != "localhost" && !host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// What answers the requests of a route.
+/// Handler of a route's requests.
 pub struct Endpoint {
     pub simulator: Simulator,
     pub run: Run,
@@ -182,7 +182,7 @@ pub struct Endpoint {
 
 pub enum Run {
     Now(fn(&Call) -> Outcome),
-    /// For what waits for a node.
+    /// For routes that wait for a node.
     Waiting(fn(Call) -> BoxFuture<'static, Outcome>),
 }
 
@@ -224,7 +224,7 @@ impl Handler for Endpoint {
             Some(Body::Json(body)) => response.render(Text::Json(body)),
             Some(Body::Jpeg(bytes)) => {
                 response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("image/jpeg"));
-                // This cannot fail: nothing was written to the response before.
+                // This cannot fail, because nothing was written to the response before.
                 let _ = response.write_body(bytes);
             }
             None => {}

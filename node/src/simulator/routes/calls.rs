@@ -1,4 +1,4 @@
-//! Calls that a phone makes and gets.
+//! Calls to and from a phone.
 
 use network::operation::calls::CallOperation;
 use network::simulator::answers::calls::NewCall;

@@ -1,4 +1,4 @@
-//! Communities of a phone, with the bodies and answers of the gateway's own routes.
+//! Communities of a phone, with the request and response bodies of the gateway's own routes.
 
 use model::address::Suffixes;
 use model::group::GroupInvite;

@@ -1,4 +1,4 @@
-//! Groups of a phone, with the bodies and answers of the gateway's own routes.
+//! Groups of a phone, with the request and response bodies of the gateway's own routes.
 
 use model::address::Suffixes;
 use model::group::{Group, GroupInvite, ParticipantResult};
@@ -66,7 +66,7 @@ fn run(call: &Call, operation: GroupOperation) -> Outcome {
     }
 }
 
-/// A group that was just made.
+/// A newly created group.
 #[derive(Serialize)]
 struct Created {
     #[serde(flatten)]

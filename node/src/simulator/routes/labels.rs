@@ -1,4 +1,4 @@
-//! Labels of a phone, with the bodies and answers of the gateway's own routes.
+//! Labels of a phone, with the request and response bodies of the gateway's own routes.
 
 use model::id::MessageId;
 use model::label::{KnownLabel, Label, LabelAssociation, Labelled, read_label, read_label_changes, read_label_ids};
@@ -59,7 +59,7 @@ fn run(call: &Call, status: StatusCode, operation: LabelOperation) -> Outcome {
     }
 }
 
-/// All that the account has.
+/// All labels of the account, and what they are attached to.
 fn state(call: &Call) -> Result<LabelState, ControlError> {
     match call.simulator.operate(&call.phone, LabelOperation::List)? {
         LabelAnswer::Labels(state) => Ok(state),
@@ -67,7 +67,7 @@ fn state(call: &Call) -> Result<LabelState, ControlError> {
     }
 }
 
-/// What bears a label.
+/// Everything that a label is attached to.
 fn bearers<'a>(state: &'a LabelState, label: &'a str) -> impl Iterator<Item = &'a Labelled> {
     state.borne.iter().filter(move |borne| borne.labels.iter().any(|id| id == label)).map(|borne| &borne.by)
 }
@@ -80,7 +80,7 @@ fn label(call: &Call) -> String {
     call.param("label").to_owned()
 }
 
-/// The message of the path, in a chat.
+/// The message in the path, in a chat.
 fn message(call: &Call, chat: &str) -> Result<Labelled, ControlError> {
     let message = Some(MessageId(call.param("id").to_owned()));
     Ok(Labelled { chat: call.simulator.address(chat)?, message })

@@ -1,4 +1,4 @@
-//! Newsletters of a phone, with the bodies and answers of the gateway's own routes.
+//! Newsletters of a phone, with the request and response bodies of the gateway's own routes.
 
 use model::field::Change;
 use network::operation::newsletters::{NewsletterAnswer, NewsletterOperation};
@@ -72,7 +72,7 @@ fn run(call: &Call, operation: NewsletterOperation) -> Outcome {
     answer(call.simulator.operate(&call.phone, operation)?)
 }
 
-/// As the gateway's body, and by what a search finds it.
+/// The gateway's body, with additional fields by which searches find the newsletter.
 #[derive(Deserialize)]
 struct NewNewsletter {
     name: String,

@@ -1,4 +1,4 @@
-//! Chats and contacts of a phone, with the bodies of the gateway's own routes.
+//! Chats and contacts of a phone, with the request bodies of the gateway's own routes.
 
 use model::chat::ChatChanges;
 use model::field::Change;
@@ -48,7 +48,7 @@ fn run_contact(call: &Call, operation: ContactOperation) -> Outcome {
     }
 }
 
-/// The patch of a chat; `muted_until` may be `null`.
+/// Changes of a chat; `muted_until` may be `null`.
 #[derive(Deserialize)]
 struct PatchChat {
     pinned: Option<bool>,

@@ -1,4 +1,4 @@
-//! Stories that a phone posts and sees.
+//! Stories that a phone posts and receives.
 
 use network::simulator::answers::stories::NewStory;
 use salvo::http::StatusCode;
