@@ -55,8 +55,7 @@ impl Options {
         self
     }
 
-    /// Sends a third of the heartbeats, which are most of the work of an idle cluster. For a long-lived cluster that
-    /// loses no node.
+    /// Sends a third of the heartbeats, an idle cluster's main work. For a long-lived cluster that loses no node.
     pub fn calm(self) -> Self {
         self.arg("--set=cluster.timing=wan")
     }
@@ -115,8 +114,7 @@ struct Running {
 }
 
 impl Cluster {
-    /// The three-node cluster with high limits that the tests of a program share. A test that breaks nodes starts its
-    /// own.
+    /// The three-node cluster with high limits that a program's tests share. Tests that break nodes start their own.
     pub async fn shared() -> Self {
         static SHARED: OnceCell<Cluster> = OnceCell::const_new();
         SHARED.get_or_init(|| Self::start(Options::default().calm())).await.clone()
@@ -342,8 +340,7 @@ impl Undertaker {
     /// Kills the processes, since nobody needs what they leave and an orderly shutdown of three nodes takes seconds.
     /// Deletes the folder `remove` as well.
     fn new(folder: &Path, remove: Option<&Path>) -> Self {
-        // A process id may belong to another process by now, so its folder is compared. Failing disks may be mounted
-        // below the folder.
+        // Compares the folder, since another process may have the id by now. Failing disks may be mounted below it.
         let script = r#"cat
 for f in "$1"/*.pid; do p=$(cat "$f"); [ "/proc/$p/cwd" -ef "$1" ] && kill -9 "$p"; done
 for m in $(cut -d' ' -f2 /proc/self/mounts | grep "^$1/"); do umount -l "$m"; done
@@ -353,8 +350,7 @@ for m in $(cut -d' ' -f2 /proc/self/mounts | grep "^$1/"); do umount -l "$m"; do
         Self::start(command)
     }
 
-    /// An undertaker for processes that run in `folder` and have their ids in its files. The folder is removed unless
-    /// `keep`.
+    /// An undertaker for processes in `folder` whose ids are in its files. Removes the folder unless `keep`.
     pub fn of_processes(folder: &Path, keep: bool) -> Self {
         Self::new(folder, (!keep).then_some(folder))
     }

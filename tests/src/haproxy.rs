@@ -23,8 +23,7 @@ pub struct Haproxy {
 }
 
 impl Haproxy {
-    /// Starts HAProxy with the configuration in `deploy/haproxy`, adjusted to the addresses of this cluster and
-    /// machine.
+    /// Starts HAProxy with the configuration in `deploy/haproxy`, for the addresses of this cluster and machine.
     ///
     /// # Panics
     /// If HAProxy is not installed.

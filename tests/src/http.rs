@@ -167,8 +167,7 @@ impl Answer {
         if self.body.is_empty() { Value::Null } else { self.json() }
     }
 
-    /// Asserts a complete error response: status, code, envelope, and the same request id in body and header. Returns
-    /// `error.details`.
+    /// Asserts an error response: status, code, envelope, and one request id in body and header. Returns the details.
     #[track_caller]
     pub fn expect_error(&self, status: u16, code: &str) -> Value {
         assert_eq!(self.status, status, "{}: expected {code}: {}", self.asked, self.text());

@@ -17,8 +17,7 @@ use crate::wait::{check, eventually};
 /// How long accepted sends may take to reach the network after the load has ended.
 const ARRIVAL: Duration = Duration::from_secs(60);
 
-/// The most sends that wait for their response at a time. Beyond that, further sends start late, which shows in their
-/// durations.
+/// The most sends that wait for a response at a time. Beyond it, sends start late, which shows in their durations.
 const IN_FLIGHT: usize = 2_000;
 
 /// State that the sender shares with its handle.
@@ -130,8 +129,7 @@ impl Report {
         (self.taken.len() + self.failures.len()) as f64 / self.lasted.as_secs_f64()
     }
 
-    /// Waits until the network has accepted every accepted send, exactly once each, and asserts that no two sessions of
-    /// a channel conflicted.
+    /// Waits until the network has accepted each send exactly once, and asserts that no channel had two sessions.
     pub async fn prove(&self, simulator: &Simulator) {
         let taken: HashSet<&String> = self.taken.iter().collect();
         assert_eq!(taken.len(), self.taken.len(), "an id for each send");

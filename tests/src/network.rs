@@ -31,8 +31,7 @@ pub fn invite_site() -> &'static str {
     if is_whatsapp() { "chat.whatsapp.com" } else { "chat.g.example" }
 }
 
-/// The name of the program under test. With the driver and its test network it is another one, built by `make
-/// whatsapp`.
+/// The name of the program under test: with the driver it is another one, built by `make whatsapp`.
 pub fn program() -> &'static str {
     if is_whatsapp() { "gateway-whatsapp" } else { "gateway" }
 }

@@ -86,8 +86,7 @@ fn unpack(repository: &Path, number: &str, commit: &str, to: &Path) {
     let archive = to.with_extension("tar");
     let archived = git(repository, &["archive", "--output", &archive.display().to_string(), commit]);
     assert!(archived, "the commit cannot be read");
-    // Files get the current time (`-m`): cargo compares times, and must not take these files for those of another
-    // commit.
+    // Files get the current time (`-m`), so that cargo does not take them for those of another commit.
     let unpacked = Command::new("tar").arg("-xmf").arg(&archive).arg("-C").arg(to).status();
     assert!(unpacked.expect("tar can be started").success(), "the commit's files cannot be written");
     fs::remove_file(archive).expect("it was just made");
@@ -118,8 +117,7 @@ fn compile(repository: &Path, source: &Path, target: &Path, folder: &Path) {
     assert!(built.success(), "the release in {} cannot be built", source.display());
 }
 
-/// Splits a workspace's manifest before the profile for tests. With the release's own profile, everything would be
-/// recompiled.
+/// Splits a manifest before the profile for tests. The release's own profile would recompile everything.
 fn split_at_profile(manifest: &Path) -> (String, String) {
     let text = fs::read_to_string(manifest).expect("the workspace has a manifest");
     let start = text.find("[profile.dev]").expect("the manifest has a profile for tests");

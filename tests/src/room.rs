@@ -15,8 +15,7 @@ const NODES: usize = 12;
 /// Ports of a cluster: base + 1 to base + 291.
 const BLOCK: u16 = 300;
 
-/// Base of the first block, and the number of blocks. They are below the range that Linux uses for outgoing
-/// connections.
+/// Base of the first block, and the number of blocks, below the range that Linux uses for outgoing connections.
 const FIRST_BASE: u16 = 12_000;
 const BLOCKS: u16 = 68;
 

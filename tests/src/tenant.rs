@@ -150,8 +150,7 @@ pub async fn pair(api: &Api, simulator: &Simulator, channel: &str, number: &str)
 
 /// Like [`pair`], with `within` as the deadline of each step.
 pub async fn pair_within(api: &Api, simulator: &Simulator, channel: &str, number: &str, within: Duration) {
-    // A code becomes invalid when its session ends, as on a leader change of the shard; the next attempt reads a new
-    // one.
+    // A code becomes invalid with its session, as on a leader change of the shard; the next attempt reads a new one.
     let scanned = async || {
         eventually(&format!("{number} is linked to {channel}"), within, async || {
             let qr = api.get(&format!("/v1/channels/{channel}/qr?format=raw")).await;

@@ -44,8 +44,7 @@ const SETTLED_AFTER: Duration = Duration::from_secs(10);
 /// How often a live session checks itself.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
-/// Every how many checks the memory of a session is measured, and above how many bytes it logs in again, which empties
-/// its caches.
+/// Every how many checks a session's memory is measured, and above how many bytes it logs in again with empty caches.
 const WEIGHED_EVERY: u32 = 10;
 const LARGEST_SESSION: u64 = 16 << 20;
 
@@ -53,8 +52,7 @@ const LARGEST_SESSION: u64 = 16 << 20;
 /// customer sees each end.
 const RENEWED_AFTER: u32 = 120;
 
-/// By how much both prekey watermarks rise at least after a restore: an id that was uploaded after the backup must
-/// never get another key.
+/// By how much both prekey watermarks rise at least after a restore: an id must never be uploaded with two keys.
 const PREKEYS_AHEAD: u32 = 20_000;
 
 /// Range of the random part of that rise: if the same backup is restored twice, each restore offers other keys.
@@ -257,8 +255,7 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
     Ok(())
 }
 
-/// Maps a failure of the library's store. If the cluster's store is unreachable, the stored state itself is not at
-/// fault.
+/// Maps a failure of the library's store. If the store below is unreachable, the stored state is not at fault.
 fn end_of_store(error: impl Error + 'static) -> EndReason {
     let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
     while let Some(error) = cause {
@@ -373,8 +370,7 @@ impl Drop for Beside {
     }
 }
 
-/// Records how much memory the library reports for the session. A session that uses too much logs in again, once no
-/// received item waits.
+/// Records a session's memory as the library reports it. Above the limit it logs in again, once no item waits.
 async fn weigh(line: &Line, client: &Arc<Client>, look: u32) {
     let report = Box::pin(client.memory_report()).await;
     metrics::histogram!("gateway_whatsapp_session_bytes").record(report.total_estimated_bytes() as f64);

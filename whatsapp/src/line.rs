@@ -189,7 +189,7 @@ impl Line {
         }
     }
 
-    /// Ends the session at once, for this reason.
+    /// Ends the session at once, for this reason unless one is recorded already.
     pub fn cut(&self, reason: EndReason) {
         self.note_end(reason);
         self.stop();

@@ -122,8 +122,7 @@ impl Asked<'_> {
         matches!(self.before, Before::Asked(_))
     }
 
-    /// Reports what this request changed, since the network notifies only the others. `part` tells several notices of a
-    /// request apart.
+    /// Reports what this request changed; the network notifies only others. `part` tells several notices apart.
     fn tell(&self, part: u8, news: News) {
         let notice = Notice { actor: self.own.phone().cloned(), news };
         let id = network::driver::ItemId(format!("o/{}/{part}", self.id));

@@ -46,8 +46,8 @@ const TRIED_EVERY: Duration = Duration::from_millis(250);
 /// How long the network may take to answer when the driver checks whether the network is why a message cannot be sent.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
 
-/// The network's code for a message whose member list of the group is outdated: the message is sent again, to the
-/// current members.
+/// The network's code for an outdated list of a group's members: the outbox sends the message again, to the current
+/// ones.
 const OTHER_MEMBERS: &str = "421";
 
 /// The network's code for a device that sends or asks too much, regardless of the recipient.
@@ -128,8 +128,7 @@ impl Outgoing {
         }
     }
 
-    /// Sends a message, unless the network has confirmed it meanwhile. `false` when the session has ended because of
-    /// it.
+    /// Sends a message, unless the network has confirmed it meanwhile. `false` when this has ended the session.
     async fn write_now(&self, client: &Client, backend: &Backend, message: &Outbound) -> bool {
         self.confirm_keys(backend);
         let id = &message.id;
@@ -235,8 +234,7 @@ impl Outgoing {
     async fn check_reach(&self, client: &Client, to: &Jid) -> Result<(), Unsent> {
         let signal = client.signal();
         let mut devices = signal.get_user_devices(std::slice::from_ref(to)).await.map_err(Unsent::of)?;
-        // A message to the channel's own number is for the account's other devices; the channel has no session with
-        // itself.
+        // A message to the own number is for the account's other devices; the channel has no session with itself.
         let own = [client.pn(), client.lid()];
         let is_itself =
             |device: &Jid| own.iter().flatten().any(|own| own.user == device.user && own.device == device.device);
@@ -259,8 +257,7 @@ impl Outgoing {
         Err(Unsent::Unclear("there is a session with no device of the recipient".into()))
     }
 
-    /// The number of a group's members besides the channel. For a group that was written to before this sends no
-    /// request.
+    /// The number of a group's members besides the channel. For a group written to before, this sends no request.
     async fn members(&self, client: &Client, group: &Jid) -> Result<u32, Unsent> {
         // Members may have come or gone while the channel was offline.
         caught_up(client).await?;
@@ -286,8 +283,7 @@ impl Outgoing {
         Ok(u32::try_from(others).unwrap_or(u32::MAX))
     }
 
-    /// Marks a group's members as stale, since they may have changed without a notice: the next message queries them
-    /// first.
+    /// Marks a group's members as possibly changed, without a notice: the next message queries them first.
     pub fn doubt_members(&self, group: Jid) {
         self.state.lock().stale.insert(group);
     }

@@ -146,8 +146,7 @@ impl Session for Handle {
         self.line.inbox().acknowledge(&item).map_err(|error| SessionError::Unreachable(error.to_string()))
     }
 
-    /// Requests a pairing code. `_display_name` is unused: the phone shows an operating system from the network's own
-    /// list.
+    /// Requests a pairing code. `_display_name` is unused: phones show an operating system from the network's list.
     async fn pair_code(&self, phone: &str, _display_name: &str) -> Result<PairCode, PairCodeError> {
         let unreachable = |why: &str| PairCodeError::Unreachable(why.to_owned());
         self.line.may_speak().map_err(|silent| unreachable(&silent.to_string()))?;
@@ -155,8 +154,7 @@ impl Session for Handle {
         self.line.pairs_for(CODE_WITHIN + CODE_HOLDS);
         let options = PairCodeOptions { phone_number: phone.to_owned(), ..PairCodeOptions::default() };
         let asked = self.place.spawn(async move {
-            // The library refuses a new code while an earlier one is valid, and for a while after that one has ended
-            // here.
+            // The library refuses a new code while an earlier one is valid, and for a while afterwards.
             client.cancel_pair_code().await;
             client.pair_with_code(options).await
         });
@@ -195,8 +193,7 @@ impl Session for Handle {
             let line = Arc::clone(&self.line);
             let close = self.place.spawn(async move {
                 client.disconnect().await;
-                // State that is not stored is lost, and the next session begins from an older state: the leases allow
-                // it.
+                // State that is not stored is lost; the next session begins from an older one, which the leases allow.
                 if let Err(error) = line.log().flush().await {
                     tracing::debug!(%error, "the last of a session's state was not stored");
                 }

@@ -160,8 +160,7 @@ impl Drop for Living {
     }
 }
 
-/// Inbox rows of one session, in the gauge. They are counted only while the session lives, since only then can they
-/// shrink.
+/// Inbox rows of one session, in the gauge. They count while the session lives, since only it can remove them.
 #[derive(Default)]
 pub struct InboxRows(u32);
 

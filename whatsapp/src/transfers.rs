@@ -115,8 +115,7 @@ impl Transfers {
     }
 }
 
-/// Asks the account's phone to upload a message's media again, and returns its new path. The phone may be off, or no
-/// longer have it.
+/// Asks the account's phone to upload media again; returns the new path. The phone may be off, or not have it.
 async fn uploaded_again(client: &Client, handle: &Handle) -> Option<String> {
     let CameWith { chat, id, from_me, author } = handle.message.as_ref()?;
     let author = author.as_deref().and_then(|author| author.parse().ok());

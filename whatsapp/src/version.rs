@@ -1,5 +1,4 @@
-//! The version of the network's client that sessions announce. The network refuses old versions; then the newest one is
-//! looked up.
+//! The client version that sessions announce. The network refuses old versions; then the newest one is looked up.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -57,8 +56,7 @@ impl Versions {
         *self.now.lock()
     }
 
-    /// Whether a later version than the refused one is known. Runs the lookup `newest` unless there was one in the last
-    /// hour.
+    /// Whether a later version than `refused` is known. Runs `newest` unless there was a lookup in the last hour.
     pub async fn is_later_known(
         &self,
         refused: ClientVersion,
@@ -85,8 +83,7 @@ impl Versions {
     }
 }
 
-/// Asks the network for its newest client version. The request goes out directly from the node, since it belongs to no
-/// channel.
+/// Asks the network for its newest client version, directly from the node, since this belongs to no channel.
 ///
 /// # Errors
 /// The network does not answer with a version.

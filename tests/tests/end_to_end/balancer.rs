@@ -197,8 +197,7 @@ async fn https_takes_up_a_renewed_certificate_and_proxy_headers_name_the_client(
         let body: Value = answer.json().await.unwrap();
         assert!(body["error"]["code"] == code && body["request_id"] == id.as_str(), "{path} {header}: {body}");
     }
-    // Beyond its announced limit, the HTTP server refuses requests by itself, without a body. The connection stays
-    // usable.
+    // Beyond its announced limit, the HTTP server itself refuses requests, without a body. The connection stays.
     let beyond = ask(1, 300_000).await.unwrap();
     assert_eq!((beyond.status().as_u16(), beyond.version()), (431, Version::HTTP_2));
     assert!(beyond.bytes().await.unwrap().is_empty());

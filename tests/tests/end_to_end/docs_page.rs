@@ -1,5 +1,4 @@
-//! `/docs` and compression: the page is small and renders on demand, and responses are compressed for clients that
-//! accept it.
+//! `/docs` and compression: the page is small and renders on demand; responses are compressed on request.
 
 use reqwest::Method;
 use serde_json::Value;

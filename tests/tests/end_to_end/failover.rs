@@ -211,8 +211,7 @@ async fn the_sends_of_a_channel_that_stops_end_before_the_stop_is_answered_thoug
     .await;
 }
 
-/// Lets the owner of a channel die at its shard's next commit, before anybody learns of it. Returns the API of another
-/// node.
+/// Lets a channel's owner die at its shard's next commit, before anybody learns of it. Returns another node's API.
 async fn about_to_die(tenant: &Tenant, channel: &str) -> Api {
     let owner = tenant.owner(1, channel).await.node;
     let point = "/v1/admin/failpoints/commit::after";

@@ -299,8 +299,7 @@ async fn a_key_of_one_channel_stays_in_it() {
     let answer = bound.get(&format!("/v1/webhook-endpoints/{}", string(&wide["id"]))).await;
     answer.expect_error(404, "webhook_endpoint_not_found");
 
-    // The account's default secret signs for all channels, so it stays hidden; an endpoint's own secret belongs to the
-    // channel.
+    // The account's default secret signs for all channels, so it stays hidden; the endpoint's own is the channel's.
     let secret = format!("/v1/webhook-endpoints/{}/signing-secret", string(&endpoint["id"]));
     bound.get(&secret).await.expect_error(403, "channel_scoped_key");
     assert_eq!(api.get(&secret).await.expect(200)["is_default"], true);

@@ -53,8 +53,7 @@ impl Scene {
         merged(body, &more)
     }
 
-    /// Sends, and returns the message id. On a busy machine the session may be new at that moment, and the send be
-    /// queued.
+    /// Sends, and returns the message id. On a busy machine the session may just be new, and the send be queued.
     async fn send(&self, body: Value) -> String {
         string(&self.api().post(&self.channel.path("/messages"), body).await.expect(202)["message_id"])
     }

@@ -157,8 +157,8 @@ async fn nobody_gets_in_but_with_a_token_of_its_own() {
     let again = grown.join_at(second, &token, 1, &[]).await;
     assert!(again.stderr.contains("holds a node's configuration already"), "{}", again.stderr);
 
-    // A repeat with the token and the id of the folder gets the keys once more, in case the response was lost, and only
-    // once.
+    // With the token and the id of the folder, the keys are returned once more, and no more than that, in case the
+    // response was lost.
     let identity = std::fs::read_to_string(grown.dir(second).join("data/identity.json")).unwrap();
     let storage_id = serde_json::from_str::<Value>(&identity).unwrap()["storage_id"].clone();
     let token_file = grown.dir(third).with_extension("token");

@@ -31,8 +31,7 @@ struct Conversation {
 }
 
 impl Conversation {
-    /// Begins a conversation on a single node that these tests share: they test the owner, which works the same on any
-    /// node.
+    /// Begins a conversation on a single shared node: these tests are about the owner, whose work is the same anywhere.
     async fn begin() -> Self {
         static SHARED: Shared = Shared::new(|| Options::nodes(1));
         Self::on(&SHARED.get().await).await

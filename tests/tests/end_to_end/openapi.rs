@@ -34,8 +34,7 @@ pub async fn run(tool: &str, arguments: &[&str], folder: &Path, environment: &[(
     let program = programs.join(tool);
     assert!(program.is_file(), "{} is missing: run `make tools`", program.display());
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
-    // Debian's Python 3.11.2 crashes once in a while (python/cpython issue 106905), which is no result; so this
-    // retries.
+    // Retries crashes of Debian's Python 3.11.2 (python/cpython issue 106905), which are no result.
     for _ in 0..3 {
         if ran(&program, &path, arguments, folder, environment).await {
             return;
@@ -44,7 +43,7 @@ pub async fn run(tool: &str, arguments: &[&str], folder: &Path, environment: &[(
     panic!("{tool} fell over itself three times");
 }
 
-/// Runs a program until it ends; `false` if it crashed by itself.
+/// Runs a program until it ends; `false` if it failed with that crash of Python.
 async fn ran(program: &Path, path: &str, arguments: &[&str], folder: &Path, environment: &[(&str, &str)]) -> bool {
     let tool = program.display();
     let running = Command::new(program)

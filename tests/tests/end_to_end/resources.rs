@@ -226,8 +226,7 @@ async fn a_connection_goes_on_after_a_request_whose_body_nobody_wanted() {
         assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {told}");
         let told = answered(&mut stream, &format!("GET /healthz HTTP/1.1\r\nHost: {address}\r\n\r\n")).await;
         assert!(told.starts_with("HTTP/1.1 200 "), "{path}: {told}");
-        // A client that waits for the response before it sends the body gets it soon, and at once if the body is too
-        // large to be read.
+        // A client that awaits the response before it sends the body gets it soon; at once if the body is too large.
         for length in [1_000, 20_000_000] {
             let mut stream = TcpStream::connect(&address).await.unwrap();
             let asked = Instant::now();

@@ -1,5 +1,4 @@
-//! Rotation of the cluster's own keys while it works: the key of session tokens, data keys, and the authority of its
-//! nodes.
+//! Rotation of the cluster's own keys while it works: session token key, data keys, and the nodes' authority.
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;

@@ -50,8 +50,7 @@ async fn addresses_ids_and_sums_are_taken_up_to_their_bounds_wherever_they_are_g
     let large = json!({ "type": "text", "to": number(), "text": "x", "more": "x".repeat(256 * 1024) });
     assert_eq!(api.post(&messages, large).await.expect_error(413, "payload_too_large")["limit_bytes"], 262_144);
 
-    // Numbers in metadata are returned unchanged or refused: floats cannot represent integers of more than 64 bits
-    // exactly.
+    // Numbers in metadata are returned unchanged or refused: floats cannot hold all integers of more than 64 bits.
     let with = |number: &str| format!(r#"{{"name":"Numbers","metadata":{{"n":{number},"in":[{number}]}}}}"#);
     let create =
         |body: String| api.request(Method::POST, "/v1/channels").header("content-type", "application/json").body(body);

@@ -1,5 +1,4 @@
-//! Many sends over many channels during faults of the cluster, and the proof afterwards that nothing was lost or
-//! doubled.
+//! Many sends over many channels during faults of the cluster, and the proof that nothing was lost or doubled.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;

@@ -1,5 +1,4 @@
-//! Tasks that are made to panic, and shards that stall: no node may look healthy without working, and every caller gets
-//! a response.
+//! Tasks that panic and shards that stall: no node may look healthy without working, and all callers get a response.
 
 use std::time::{Duration, Instant};
 

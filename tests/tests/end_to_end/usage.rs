@@ -65,8 +65,7 @@ async fn what_was_used_is_counted_once_though_the_owner_dies_and_the_channel_goe
     let theirs = other.paired("Not ours").await;
     other.any().post(&theirs.path("/messages"), text(&phone, "not ours")).await.expect(202);
 
-    // Forty sends through one channel, ten through the other, six replies; the owner of the first channel dies
-    // meanwhile.
+    // Forty sends through one channel, ten through the other, six replies; meanwhile the first one's owner dies.
     let nodes = cluster.node_ids();
     let victim = tenant.owner(nodes[0], &sales.id).await.node;
     let living: Vec<u64> = nodes.iter().copied().filter(|node| *node != victim).collect();

@@ -160,8 +160,7 @@ async fn a_default_secret_is_one_customers_own_and_a_new_secret_counts_at_once()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_delivery_is_tried_again_under_the_same_event_id_with_a_new_time() {
     let tenant = Tenant::new(&Cluster::shared().await).await;
-    // Each first attempt fails in another way; the second, 5 s later, succeeds. They run concurrently, since the test
-    // mostly waits.
+    // Each first attempt fails in another way; the second, 5 s later, succeeds. Concurrent, since they mostly wait.
     let ways = [Reply::Status(500), Reply::Status(404), Reply::Cut, Reply::Header(302, "location", "/else".into())];
     futures::future::join_all(ways.map(|way| retried(&tenant, way))).await;
 }

@@ -1,5 +1,4 @@
-//! Actions of the network against a channel: another client replaces its session, its device is unlinked, its number is
-//! banned.
+//! Actions of the network against a channel: its session is replaced, its device unlinked, its number banned.
 
 use serde_json::json;
 use tests::tenant::{CONNECT, Tenant, text, wait_status};
@@ -18,8 +17,7 @@ async fn a_channel_that_is_replaced_comes_back_and_one_that_is_unlinked_banned_o
     wait_status(&api, &unlinked.id, "logged_out", CONNECT).await;
     tests::tenant::pair(&api, &network, &unlinked.id, &unlinked.number).await;
 
-    // The session of a channel being logged out still unlinks its device, although none of its writes are kept any
-    // more.
+    // The session of a logged-out channel still unlinks its device, although its writes are no longer kept.
     let left = tenant.paired("left").await;
     api.post(&left.path("/messages"), text(&unlinked.number, "a last word")).await.expect(202);
     api.act(&left.path("/logout")).await.expect(202);

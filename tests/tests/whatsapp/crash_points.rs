@@ -1,5 +1,4 @@
-//! The owner dies at each step of the driver, during sends and received messages. All proofs of the storm hold after
-//! each.
+//! The owner dies at each step of the driver, during sends and received messages. The storm's proofs hold after each.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -90,8 +89,7 @@ async fn device(storm: &Storm, channel: usize) -> Value {
     storm.tenant.simulator().api().get(&path).await.expect(200)["data"][0].clone()
 }
 
-/// Waits until each shard is led by its intended leader. Until then its leadership may move to a node without an armed
-/// failpoint.
+/// Waits until each shard is led by its intended leader; until then leadership may move away from the failpoint.
 async fn wait_for_leaders(storm: &Storm) {
     let operator = storm.cluster.operator(storm.cluster.running_node(), &storm.tenant.client);
     eventually("the leads are where they should be", seconds(60), async || {

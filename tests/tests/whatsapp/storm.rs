@@ -205,8 +205,7 @@ impl Storm {
         futures::join!(futures::future::join_all(senders), futures::future::join_all(writers));
     }
 
-    /// Retries a message until it is accepted. After a broken connection or a 503 it is unknown whether it was: only a
-    /// 202 is a promise.
+    /// Retries a message until it is accepted. A broken connection or a 503 says nothing: only a 202 is a promise.
     async fn send(&self, channel: usize, n: usize) {
         let (nodes, start) = (self.cluster.node_ids(), Instant::now());
         let group = self.group_of(channel);

@@ -129,8 +129,8 @@ impl Reader<'_> {
         self.info.source.is_group || self.info.source.chat.is_group()
     }
 
-    /// The key of a message of this chat. A key states ownership from its author's point of view; this turns it into
-    /// the channel's.
+    /// The key of a message of this chat. A key says `from_me` as its author sees it; this turns it to the channel's
+    /// view.
     pub(super) fn key(&self, key: &wa::MessageKey) -> Option<MessageKey> {
         let source = &self.info.source;
         let says_own = key.from_me.unwrap_or_default();

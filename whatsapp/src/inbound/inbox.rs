@@ -150,8 +150,7 @@ impl Items {
         self.out.get_mut(id).map(|out| &mut out.kept).or(waiting)
     }
 
-    /// Before the login there is always room: earlier items stay until the session has read the network's answer to the
-    /// login.
+    /// Before the login there is always room: earlier items stay until the network's answer to the login is read.
     fn has_room(&self) -> bool {
         let most = if self.is_asking { MOST_AHEAD } else { MOST_WAITING };
         !self.is_open || (self.waiting.len() < most && self.early.len() + self.unread.len() < MOST_AHEAD)
@@ -177,8 +176,7 @@ fn may_come_again(item: &InboundItem) -> bool {
     message_of(item).is_some_and(|message| message.content == waits)
 }
 
-/// Encodes an item as its row. A row that is too large for a batch is cut to the owner's bounds for items; `None` if it
-/// is still too large.
+/// Encodes an item as its row, cut to the owner's bounds if no batch could carry it; `None` if still too large.
 fn row(item: &mut InboundItem) -> Result<Option<Vec<u8>>, AuthError> {
     let packed = |item: &InboundItem| pack(item).map_err(|error| AuthError::Unreadable(error.to_string()));
     let whole = packed(item)?;
@@ -219,8 +217,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Keeps an item as a row. Without an id, the row's name is its id. An item that waits already or is unacknowledged
-    /// is not kept twice.
+    /// Keeps an item as a row, whose name is the default id. An item that waits or is unacknowledged is not kept twice.
     ///
     /// # Errors
     /// The log is poisoned.
@@ -367,8 +364,7 @@ impl Inbox {
                     }
                 }
             };
-            // Set before the notification, since whoever waits for room checks it: the session has to read the answer
-            // to the query.
+            // Set before the notification: whoever waits for room checks it, and has to read the query's answer.
             self.items.lock().is_asking = matches!(waiting, Waiting::Item(_));
             self.less.notify_one();
             let Item { mut item, kept } = match waiting {

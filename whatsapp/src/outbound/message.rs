@@ -11,8 +11,7 @@ use waproto::whatsapp::message;
 use super::feature;
 use crate::media::Handle;
 
-/// Builds the message with a content to a recipient. The result does not depend on who sends it or how often, including
-/// `secret`.
+/// Builds a message with a content to a recipient. The result is the same whoever sends it, as is `secret`.
 ///
 /// # Errors
 /// The name of the feature that this release cannot send.
@@ -214,8 +213,7 @@ fn card(contact: &ContactCard) -> message::ContactMessage {
     }
 }
 
-/// The key of a message in the chat that this message goes to. In a group it names the author, unless that is the
-/// channel.
+/// The key of a message in the chat that this message goes to. In a group it names an author other than the channel.
 fn key(to: &Jid, target: &MessageKey, around: &Surroundings) -> wa::MessageKey {
     let author = around.target_author.as_ref().filter(|_| to.is_group() && !target.from_me);
     wa::MessageKey {

@@ -14,8 +14,7 @@ use super::TOO_MANY;
 /// got lost, and the outbox sends the message again.
 const HEARD_WITHIN: Duration = Duration::from_secs(2);
 
-/// Backoff before a temporarily refused message is sent again: the first delay, which doubles each time, and the
-/// longest one.
+/// Backoff of a temporarily refused message: the first delay, which doubles each time, and the longest one.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
 const AGAIN_AT_MOST: Duration = Duration::from_secs(64);
 
@@ -23,8 +22,8 @@ const AGAIN_AT_MOST: Duration = Duration::from_secs(64);
 /// before the next message of its chat.
 const MOST_AGAIN: u32 = 6;
 
-/// How long later messages of a chat wait for a refused one. After that they are tried, too: one message must not block
-/// its chat forever.
+/// How long later messages of a chat wait for a refused one. Then they are tried, too: it must not block the chat
+/// forever.
 const HELD_FOR: Duration = Duration::from_secs(600);
 
 /// Sent messages whose acceptance is tracked. The outbox of a channel holds fewer.
@@ -38,8 +37,7 @@ pub struct State {
     order: VecDeque<MessageId>,
     /// The last message sent to each chat, until the network has settled it.
     last: HashMap<Address, Unsettled>,
-    /// Groups of which the network has accepted messages, and up to which number their key distributions are confirmed
-    /// by those.
+    /// Groups with accepted messages, and up to which number their key distributions are confirmed by those.
     pub told: HashMap<String, u64>,
     /// Groups whose members may have changed: they are queried before the next message.
     pub stale: HashSet<Jid>,
@@ -188,8 +186,7 @@ impl State {
         }
     }
 
-    /// Holds a message back because a request that precedes it was refused temporarily; it counts as a refusal of the
-    /// message.
+    /// Holds a message back as if refused, since a request that precedes it was refused temporarily.
     pub fn hold_back(&mut self, message: &Outbound, code: u16, now: Instant) {
         if self.last.get(&message.to).is_none_or(|last| last.message.id != message.id) {
             let last = Unsettled { message: message.clone(), refusals: 0, is_refused: false, until: now };
@@ -293,8 +290,7 @@ mod tests {
         waiting.pop_back();
         assert_eq!(next(&mut state, &waiting, now), Err(Some(AGAIN_AFTER)));
         assert_eq!(next(&mut state, &waiting, now + AGAIN_AFTER), Ok("A".into()));
-        // A message that was refused too often is no longer sent again automatically, but still before others of its
-        // chat.
+        // A message that was refused too often is sent again only before others of its chat.
         state.last.values_mut().for_each(|last| last.refusals = MOST_AGAIN + 1);
         assert_eq!(next(&mut state, &VecDeque::new(), now + AGAIN_AFTER), Err(None));
         assert_eq!(next(&mut state, &waiting, now + AGAIN_AFTER), Ok("A".into()));

@@ -121,8 +121,7 @@ pub fn group_generation(group: &str) -> String {
     name(GROUP_DEVICES, &[group])
 }
 
-/// Whether this is the name of a group's generation, whose only part is the group; names of its devices' rows have a
-/// number, too.
+/// Whether this is the name of a group's generation: the group is its only part, unlike in rows of devices.
 pub fn is_group_generation(name: &str) -> bool {
     name.strip_prefix(GROUP_DEVICES).is_some_and(|rest| !rest.contains('/'))
 }

@@ -369,8 +369,7 @@ impl StateLog {
         Some(wire.map_or(first + LAZY_LINGER, |wire| wire.min(first + LAZY_LINGER)))
     }
 
-    /// Cuts the next batch of whole runs, with the number of its last append. Of several writes of a row only the last
-    /// is kept.
+    /// Cuts the next batch of whole runs, with the number of its last append. Only the last write of each row is kept.
     fn cut(&self) -> Option<(Vec<AuthWrite>, u64)> {
         let mut inner = self.inner.lock();
         let mut taken = Vec::new();

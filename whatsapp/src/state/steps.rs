@@ -1,5 +1,4 @@
-//! Classifies batches of the state log as steps of the protocol. Tests crash the owner at each step, before or after
-//! the commit.
+//! Classifies batches of the state log as steps of the protocol, before or after whose commit tests crash the owner.
 
 use network::driver::{AuthStore, AuthWrite};
 use wacore::libsignal::protocol::{SenderKeyRecord, SessionRecord};

@@ -167,8 +167,7 @@ async fn connect(
 ) -> Result<(Stream, OwnedFd), DialError> {
     let url = &endpoint.url;
     let (stream, hold) = way.connect(url).await?;
-    // However the socket is closed, the kernel must drop unsent bytes: no login of a dead node may arrive after its
-    // successor's.
+    // A closed socket must not send bytes left in the kernel: no login of a dead node may arrive after its successor's.
     rustix::net::sockopt::set_socket_linger(&hold, Some(Duration::ZERO)).map_err(io::Error::from)?;
     let uri = url.as_str().parse().map_err(|_| DialError::Endpoint(format!("{url} cannot be dialled")))?;
     let limits = Limits::default().max_payload_len(Some(LARGEST_MESSAGE));

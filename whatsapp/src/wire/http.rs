@@ -29,8 +29,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 /// How long a streamed answer may be silent, and how long an upload may make no progress.
 const SILENT_FOR: Duration = Duration::from_secs(60);
 
-/// How long a media transfer may take in total. It blocks a thread even after its caller gave up, and a slow proxy
-/// could keep it forever.
+/// How long a media transfer may take in total. It holds a thread, also for a caller who gave up or a slow proxy.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// The largest answer that is read as a whole, in bytes.
@@ -123,8 +122,7 @@ fn full(body: Option<Bytes>) -> Body {
     Full::new(body.unwrap_or_default()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// Parses the URL of a request. The library uses `https` for all media; a test network is on loopback and has no
-/// certificate.
+/// Parses a request's URL. The library uses `https` for all media; a test network, on loopback, has no certificate.
 fn address(url: &str) -> anyhow::Result<url::Url> {
     let mut url: url::Url = url.parse()?;
     let is_near = match url.host() {

@@ -55,8 +55,7 @@ impl Proxy {
             "socks5" => (Kind::Socks5, 1080),
             _ => return Err(NoProxy),
         };
-        // The parser accepts only hosts of web URLs with `http`, and hides that scheme's default port; so the port is
-        // parsed with `socks5`.
+        // With `http` the parser accepts hosts of web URLs, but hides the default port; so `socks5` parses the port.
         let port = Url::parse(&format!("socks5://{rest}")).map_err(|_| NoProxy)?.port().unwrap_or(usual_port);
         let url = Url::parse(&format!("http://{rest}")).map_err(|_| NoProxy)?;
         let plain = |text: &str| percent_decode_str(text).decode_utf8().map(String::from).map_err(|_| NoProxy);

@@ -1,5 +1,4 @@
-//! The transport to the network. No byte leaves before earlier state is durable, and none after the owner's fence has
-//! passed.
+//! The transport to the network. No byte leaves before earlier state is durable, or after the fence has passed.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};

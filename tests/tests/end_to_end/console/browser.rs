@@ -1,5 +1,4 @@
-//! The pages in a real browser: `console/tests`, run by Node.js with Debian's Chromium against a cluster of this
-//! program.
+//! Tests of the pages in a real browser: runs `console/tests` in Node.js with Debian's Chromium.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

@@ -49,8 +49,8 @@ impl Story {
         self.cluster.command(&["dev", "start", &node.to_string()]).await.succeeded();
     }
 
-    /// `away` is down while `writer` and `wiped` accept writes. Then all are killed, `wiped` loses its folder, and they
-    /// start in this order.
+    /// `away` is down while the others accept writes. Then all die, `wiped` loses its folder, and they start in
+    /// `order`.
     async fn happens(&mut self, away: u64, wiped: u64, writer: u64, order: &[&[u64]]) {
         let what = format!("{away} was away, {wiped} is wiped, {writer} wrote; started {order:?}");
         println!("{what}");

@@ -6,8 +6,7 @@ use tests::http::string;
 use tests::tenant::{Paired, Tenant, number};
 use tests::wait::{eventually, seconds};
 
-/// A cluster with four attempts within a few seconds, Standard Webhooks headers, and endpoint health recorded each
-/// second.
+/// A cluster with four attempts in a few seconds, Standard Webhooks headers, and endpoint health noted each second.
 pub async fn brisk() -> Cluster {
     static BRISK: Shared = Shared::new(|| {
         Options::default()

@@ -1,5 +1,4 @@
-//! The rules of attempts: concurrency, circuit, disabled endpoints, `Retry-After`, dead owners, endpoints that fail for
-//! good.
+//! The rules of attempts: concurrency, circuit, disabled endpoints, `Retry-After`, dead owners, final failures.
 
 use std::time::{Duration, Instant, SystemTime};
 

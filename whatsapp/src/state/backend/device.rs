@@ -70,8 +70,7 @@ impl DeviceStore for Backend {
         self.save_device(device)
     }
 
-    /// Loads the device. Its push name is empty until the account's state has been synced, which makes the library sync
-    /// it.
+    /// Loads the device. Until the account's state is synced, its push name is empty, which makes the library sync.
     async fn load(&self) -> Result<Option<Device>> {
         let Some(row) = self.get(keys::DEVICE)? else { return Ok(None) };
         let mut device: Device = unpack(&row)?;

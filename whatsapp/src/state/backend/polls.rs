@@ -13,8 +13,7 @@ use crate::state::rows::pack;
 /// Polls that are kept; the oldest quarter is deleted when there are more.
 const MOST: usize = 512;
 
-/// The largest poll that is kept, in bytes; votes on larger polls are not decrypted. A poll of the API takes half of
-/// it.
+/// The largest poll that is kept, in bytes; votes on larger ones are not decrypted. A poll of the API takes half of it.
 const LARGEST: usize = 8 * 1024;
 
 /// Polls with the same id that are tried for a vote. Authors choose ids, so they may collide.

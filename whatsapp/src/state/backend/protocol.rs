@@ -23,8 +23,7 @@ use crate::telemetry::{self, Asker};
 /// The largest group metadata that is stored, in bytes; larger ones are queried each time.
 const LARGEST_GROUP: usize = 32 << 10;
 
-/// Bounds of messages that are kept for resending: bytes of one, their number and total bytes, and how long, in
-/// seconds.
+/// Bounds of messages that are kept for resending: bytes of one, number, total bytes, and age in seconds.
 const LARGEST_SENT: usize = 64 << 10;
 const MOST_SENT: usize = 1_024;
 const MOST_SENT_BYTES: usize = 1 << 20;
@@ -38,12 +37,11 @@ const MOST_UNSWEPT: usize = 4 << 20;
 const PENDING_PIECE: usize = 128 << 10;
 const LARGEST_PENDING: usize = 1 << 20;
 
-/// How long, in seconds, a message waits to be reported again. The library's seven days are too short: a channel may be
-/// offline for longer.
+/// How long a message waits to be reported again, in seconds. The library's seven days are less than a channel may be
+/// away.
 const PENDING_KEPT: i64 = 30 * 86_400;
 
-/// A device number that nobody has. It marks a person as a possible holder of a group's key, whichever of their devices
-/// has it.
+/// A device number that nobody has. It marks a person who may have a group's key, on whichever device.
 const NOBODYS_DEVICE: u16 = u16::MAX;
 
 /// A row with some devices of a group: which of them have the sender key. Valid for these generations only.
