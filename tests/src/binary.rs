@@ -1,4 +1,4 @@
-//! The program under test.
+//! Runs the program under test.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::network;
 
-/// The `gateway` program: `GATEWAY_BIN`, else the one that cargo put beside the running test.
+/// Path of the `gateway` program: `GATEWAY_BIN` if set, else the one that cargo built next to the running test.
 pub fn gateway() -> PathBuf {
     if let Some(path) = std::env::var_os("GATEWAY_BIN") {
         return path.into();
@@ -16,18 +16,18 @@ pub fn gateway() -> PathBuf {
     beside(network::program())
 }
 
-/// Another program of this workspace, which lies beside the tests as the gateway does.
+/// Path of another program of this workspace, which is in the same folder as the gateway.
 ///
 /// # Panics
-/// When it is not there.
+/// If the program does not exist.
 pub fn beside(name: &str) -> PathBuf {
     let running = std::env::current_exe().expect("a program knows its own path");
-    // target/debug/deps/main_job-0123 or target/debug/gateway-bench
+    // The test runs from target/debug/deps/main_job-0123 or as target/debug/gateway-bench.
     let found = running.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|path| path.is_file());
     found.unwrap_or_else(|| panic!("no {name} near {}: build it, or name a gateway in GATEWAY_BIN", running.display()))
 }
 
-/// What a command that ran to its end left.
+/// Exit status and output of a finished command.
 #[derive(Debug)]
 pub struct Finished {
     pub status: ExitStatus,
@@ -36,30 +36,30 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// The exit code; a command ended by a signal has none.
+    /// The exit code; `None` if a signal ended the command.
     pub fn code(&self) -> Option<i32> {
         self.status.code()
     }
 
     /// # Panics
-    /// With both outputs, when the command failed.
+    /// If the command failed, with its output.
     pub fn succeeded(self) -> Self {
         assert!(self.status.success(), "{}\n--- stdout\n{}\n--- stderr\n{}", self.status, self.stdout, self.stderr);
         self
     }
 }
 
-/// Runs `gateway` with these arguments to its end.
+/// Runs `gateway` with these arguments until it ends.
 ///
-/// Its output goes through files: a detached node may keep a pipe of its starter open for as long as it lives.
+/// Output goes to files, since a detached node may hold a pipe of its starter open for its whole life.
 ///
 /// # Panics
-/// When it has not ended within `within`; it is killed then.
+/// If the command does not end within `within`; it is killed then.
 pub fn run<S: AsRef<OsStr>>(args: &[S], folder: &Path, within: Duration) -> Finished {
     run_with(args, folder, within, &[])
 }
 
-/// As [`run`], with more environment.
+/// Like [`run`], with additional environment variables.
 pub fn run_with<S: AsRef<OsStr>>(
     args: &[S],
     folder: &Path,
@@ -69,7 +69,7 @@ pub fn run_with<S: AsRef<OsStr>>(
     run_program(&gateway(), args, folder, within, environment)
 }
 
-/// As [`run_with`], of another release, say.
+/// Like [`run_with`], for another program, such as one of another release.
 pub fn run_program<S: AsRef<OsStr>>(
     program: &Path,
     args: &[S],

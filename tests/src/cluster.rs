@@ -1,4 +1,4 @@
-//! A cluster of real processes: `gateway dev` with a folder and ports of its own.
+//! A cluster of real processes: `gateway dev` with its own folder and ports.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -19,22 +19,22 @@ use crate::room::Room;
 use crate::simulator::Simulator;
 use crate::wait::eventually;
 
-/// From the command to a cluster that is ready, with the machine busy.
+/// How long a cluster may take to start and become ready on a busy machine.
 const START: Duration = Duration::from_secs(120);
-/// For one command on a running cluster.
+/// How long a command on a running cluster may take.
 const COMMAND: Duration = Duration::from_secs(60);
-/// How much of each log a failing test prints.
+/// How many lines of each log a failing test prints.
 const TAIL_LINES: usize = 40;
 
-/// How a cluster is started.
+/// Options for starting a cluster.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub nodes: usize,
-    /// More arguments of `gateway dev`.
+    /// Additional arguments of `gateway dev`.
     pub args: Vec<String>,
-    /// Whether the limits are raised out of the tests' way.
+    /// Whether the rate limits are raised so that they do not affect tests.
     pub high_limits: bool,
-    /// The program that makes it and that its nodes run; that under test, unless another is named.
+    /// The program that starts the cluster and that its nodes run; `None` means the program under test.
     pub program: Option<PathBuf>,
 }
 
@@ -49,13 +49,13 @@ impl Options {
         Self { nodes, ..Self::default() }
     }
 
-    /// The interface's own limits.
+    /// Keeps the default rate limits of the API.
     pub fn default_limits(mut self) -> Self {
         self.high_limits = false;
         self
     }
 
-    /// With a third of the heartbeats, which are most of what an idle cluster does: for one that stands long and loses no node.
+    /// Sends a third of the heartbeats, an idle cluster's main work. For a long-lived cluster that loses no node.
     pub fn calm(self) -> Self {
         self.arg("--set=cluster.timing=wan")
     }
@@ -71,7 +71,7 @@ impl Options {
     }
 }
 
-/// `dev.json`, in which `gateway dev` says where its cluster listens.
+/// The contents of `dev.json`, in which `gateway dev` records the processes and addresses of its cluster.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Dev {
     pub simulator: String,
@@ -82,10 +82,10 @@ pub struct Dev {
     pub operator_token: String,
 }
 
-/// The shards of a cluster of three nodes that share a machine.
+/// The number of shards of a three-node cluster on one machine.
 pub const SHARDS: usize = 4;
 
-/// A node of `dev.json`.
+/// A node in `dev.json`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Node {
     pub id: u64,
@@ -97,7 +97,7 @@ pub struct Node {
     pub log: PathBuf,
 }
 
-/// A running cluster. The last clone of it that goes stops all its processes.
+/// A running cluster. Dropping the last clone stops all of its processes.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     running: Arc<Running>,
@@ -107,14 +107,14 @@ pub struct Cluster {
 struct Running {
     data: PathBuf,
     dev: Mutex<Dev>,
-    // Dropped in this order: processes, their folder, their ports.
+    // Dropped in this order: processes, then their folder, then their ports.
     _undertaker: Undertaker,
     _folder: TempDir,
     _room: Room,
 }
 
 impl Cluster {
-    /// Three nodes with high limits that all tests of one program share. A test that breaks nodes takes its own.
+    /// The three-node cluster with high limits that a program's tests share. Tests that break nodes start their own.
     pub async fn shared() -> Self {
         static SHARED: OnceCell<Cluster> = OnceCell::const_new();
         SHARED.get_or_init(|| Self::start(Options::default().calm())).await.clone()
@@ -152,33 +152,33 @@ impl Cluster {
         Self { running: Arc::new(Running { data, dev, _undertaker: undertaker, _folder: folder, _room: room }) }
     }
 
-    /// A cluster that was made in another way than by `gateway dev`.
+    /// Wraps a cluster that was not made by `gateway dev`.
     pub(crate) fn of(data: PathBuf, dev: Dev, undertaker: Undertaker, folder: TempDir, room: Room) -> Self {
         let dev = Mutex::new(dev);
         Self { running: Arc::new(Running { data, dev, _undertaker: undertaker, _folder: folder, _room: room }) }
     }
 
-    /// Notes what has changed in a cluster that is not `gateway dev`'s.
+    /// Records a change in a cluster that was not made by `gateway dev`.
     pub(crate) fn note(&self, change: impl FnOnce(&mut Dev)) {
         change(&mut self.running.dev.lock().expect("no holder panics"));
     }
 
-    /// Forgets a node that will not come back.
+    /// Removes a node that will not return from the record.
     pub fn note_gone(&self, node: u64) {
         self.note(|dev| dev.nodes.retain(|known| known.id != node));
     }
 
-    /// Tells a node to stop, as a supervisor does.
+    /// Sends a node SIGTERM, as a supervisor does.
     pub fn terminate(&self, node: u64) {
         self.signal(node, Signal::SIGTERM);
     }
 
-    /// `dev.json` as it is now.
+    /// The current contents of `dev.json`.
     pub fn dev(&self) -> Dev {
         self.running.dev.lock().expect("no holder panics").clone()
     }
 
-    /// The folder of the cluster, where `dev.json` is.
+    /// The data folder of the cluster, which has `dev.json`.
     pub fn data(&self) -> &Path {
         &self.running.data
     }
@@ -187,7 +187,7 @@ impl Cluster {
         self.dev().nodes.iter().map(|node| node.id).collect()
     }
 
-    /// The first node whose process runs.
+    /// The first node with a running process.
     pub fn running_node(&self) -> u64 {
         let dev = self.dev();
         dev.nodes.iter().find(|node| is_running(node.pid)).expect("some node runs").id
@@ -197,12 +197,12 @@ impl Cluster {
         self.dev().nodes.into_iter().find(|node| node.id == id).unwrap_or_else(|| panic!("no node {id}"))
     }
 
-    /// A caller of a node's API without a key.
+    /// A client of a node's API without a key.
     pub fn api(&self, node: u64, client: &Client) -> Api {
         Api::new(client.clone(), &self.node(node).api, None)
     }
 
-    /// The operator of a node.
+    /// A client of a node's operator API.
     pub fn operator(&self, node: u64, client: &Client) -> Api {
         Api::new(client.clone(), &self.node(node).ops, Some(&self.dev().operator_token))
     }
@@ -211,12 +211,12 @@ impl Cluster {
         Simulator::new(client.clone(), &self.dev().simulator)
     }
 
-    /// Ends a process at once, as a crash or the kernel would, and returns when it is gone.
+    /// Kills a node with SIGKILL, and returns when its process is gone.
     pub fn kill(&self, node: u64) {
         self.kill_all(&[node]);
     }
 
-    /// Ends processes at the same time.
+    /// Kills several nodes at once.
     pub fn kill_all(&self, nodes: &[u64]) {
         for node in nodes {
             self.signal(*node, Signal::SIGKILL);
@@ -226,12 +226,12 @@ impl Cluster {
         }
     }
 
-    /// Stops a process without ending it.
+    /// Pauses a node with SIGSTOP.
     pub fn pause(&self, node: u64) {
         self.signal(node, Signal::SIGSTOP);
     }
 
-    /// Lets a paused process go on.
+    /// Resumes a paused node.
     pub fn resume(&self, node: u64) {
         self.signal(node, Signal::SIGCONT);
     }
@@ -242,12 +242,12 @@ impl Cluster {
             .unwrap_or_else(|error| panic!("{signal} to node {node}, process {pid}: {error}"));
     }
 
-    /// Starts nodes that are down, and waits until each answers `/readyz`.
+    /// Starts stopped nodes, and waits until each answers `/readyz`.
     pub async fn restart(&self, nodes: &[u64]) {
         self.restart_with(&binary::gateway(), nodes).await;
     }
 
-    /// As [`Cluster::restart`], with another program than they may have run before.
+    /// Like [`Cluster::restart`], with this program.
     pub async fn restart_with(&self, program: &Path, nodes: &[u64]) {
         for node in nodes {
             self.command_of(program, &["dev", "start", &node.to_string()]).await.succeeded();
@@ -258,7 +258,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until a node says that it is ready.
+    /// Waits until a node reports that it is ready.
     pub async fn wait_ready(&self, node: u64, client: &Client) {
         let api = self.api(node, client);
         eventually(&format!("node {node} is ready"), Duration::from_secs(60), async || match crate::http::try_answer(
@@ -273,12 +273,12 @@ impl Cluster {
         .await;
     }
 
-    /// Runs `gateway ARGS --data FOLDER` and reads `dev.json` again.
+    /// Runs `gateway ARGS --data FOLDER`, then reads `dev.json` again.
     pub async fn command(&self, args: &[&str]) -> binary::Finished {
         self.command_of(&binary::gateway(), args).await
     }
 
-    /// As [`Cluster::command`], of another program.
+    /// Like [`Cluster::command`], with this program.
     pub async fn command_of(&self, program: &Path, args: &[&str]) -> binary::Finished {
         let program = program.to_owned();
         let mut args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
@@ -292,7 +292,7 @@ impl Cluster {
         finished
     }
 
-    /// Prints the end of every process's log; for a test that fails.
+    /// Prints the end of each process's log, for a failing test.
     pub fn print_logs(&self) {
         print_logs(self.data());
     }
@@ -306,8 +306,8 @@ impl Drop for Running {
     }
 }
 
-/// A cluster that tests share which need it otherwise than [`Cluster::shared`]: it starts for the first of them, and ends with the
-/// last that is under way, so that it takes nobody's room while others run.
+/// A cluster with options other than [`Cluster::shared`], shared by tests. It starts with the first of them and stops
+/// with the last running one, so that it takes no room from others.
 pub struct Shared {
     options: fn() -> Options,
     running: tokio::sync::Mutex<Weak<Running>>,
@@ -329,17 +329,18 @@ impl Shared {
     }
 }
 
-/// A process that ends the cluster and removes its folder when the test program closes its end of a pipe, whichever way
-/// it ends. A shared cluster is dropped by nobody: it ends with the program.
+/// A helper process that stops the cluster and removes its folder when the test program closes its end of a pipe,
+/// however the program ends. A shared cluster is never dropped: it ends with the program.
 #[derive(Debug)]
 pub struct Undertaker {
     child: Child,
 }
 
 impl Undertaker {
-    /// They are killed: nobody looks at what they leave, and an orderly end of three nodes takes seconds. `remove` goes with them.
+    /// Kills the processes, since nobody needs what they leave and an orderly shutdown of three nodes takes seconds.
+    /// Deletes the folder `remove` as well.
     fn new(folder: &Path, remove: Option<&Path>) -> Self {
-        // An id may be another process's by now. Disks that fail may be mounted below the folder.
+        // Compares the folder, since another process may have the id by now. Failing disks may be mounted below it.
         let script = r#"cat
 for f in "$1"/*.pid; do p=$(cat "$f"); [ "/proc/$p/cwd" -ef "$1" ] && kill -9 "$p"; done
 for m in $(cut -d' ' -f2 /proc/self/mounts | grep "^$1/"); do umount -l "$m"; done
@@ -349,7 +350,7 @@ for m in $(cut -d' ' -f2 /proc/self/mounts | grep "^$1/"); do umount -l "$m"; do
         Self::start(command)
     }
 
-    /// For processes that run in a folder, in whose files their ids stand, and which is removed unless it is to be kept.
+    /// An undertaker for processes in `folder` whose ids are in its files. Removes the folder unless `keep`.
     pub fn of_processes(folder: &Path, keep: bool) -> Self {
         Self::new(folder, (!keep).then_some(folder))
     }
@@ -360,7 +361,7 @@ for m in $(cut -d' ' -f2 /proc/self/mounts | grep "^$1/"); do umount -l "$m"; do
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Ctrl-C ends the test program's group; the cluster is to be stopped after that.
+            // Ctrl-C ends the process group of the test program; the undertaker has to survive that.
             .process_group(0)
             .spawn()
             .expect("sh can be started");
@@ -381,7 +382,7 @@ fn read_dev(data: &Path) -> Dev {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}: {text}", path.display()))
 }
 
-/// Waits until a process runs no more; one that its parent has not collected yet counts as gone.
+/// Waits until a process has ended; a zombie counts as ended.
 pub fn wait_gone(pid: i32, within: Duration) {
     let start = Instant::now();
     while is_running(pid) {
@@ -390,10 +391,10 @@ pub fn wait_gone(pid: i32, within: Duration) {
     }
 }
 
-/// Whether a process is there and is no zombie, or was killed and has threads that are still ending: only after the
-/// last of them are its ports free.
+/// Whether a process exists and is no zombie. A killed process counts as running while some of its threads still end:
+/// its ports are free only after the last one.
 pub fn is_running(pid: i32) -> bool {
-    // pid (name) state ...: the name may hold anything, the last parenthesis ends it.
+    // The format is `pid (name) state ...`. The name may contain any character, so the last parenthesis ends it.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let Some((_, rest)) = stat.rsplit_once(')') else { return false };
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);

@@ -1,4 +1,4 @@
-//! The documents of this repository.
+//! Paths of the documents in this repository.
 
 use std::path::PathBuf;
 
@@ -9,12 +9,12 @@ pub fn root() -> PathBuf {
     checkout().canonicalize().expect("the repository is there")
 }
 
-/// Where the guide's pages lie.
+/// The folder of the guide's pages.
 pub fn guide() -> PathBuf {
     root().join("docs/guide")
 }
 
-/// All pages: those of `docs`, and those that lie beside what they are about.
+/// All pages: those in `docs`, and those that are next to their subject.
 pub fn all() -> Vec<PathBuf> {
     let root = root();
     let beside = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "deploy/README.md", "fuzz/README.md"];

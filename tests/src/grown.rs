@@ -1,4 +1,4 @@
-//! A cluster as operators make it: `gateway init`, `gateway run`, and `gateway join` for each node that follows.
+//! A cluster as operators make it: `gateway init`, `gateway run`, and `gateway join` for each further node.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,16 +14,16 @@ use crate::http::{Api, client, string};
 use crate::room::Room;
 use crate::wait::{check, eventually, seconds};
 
-/// For one command.
+/// How long a command may take.
 const COMMAND: Duration = Duration::from_secs(60);
 
-/// How long the shards may take to get where they should be, with the machine busy.
+/// How long shards may take to move on a busy machine.
 pub const MOVES: Duration = Duration::from_secs(120);
 
-/// Nodes that most of them have in the end.
+/// Nodes that most of these clusters have in the end.
 const GROWN: usize = 3;
 
-/// What every node is started with: nothing of a test's own shall throttle it.
+/// Flags of every node, so that nothing throttles the tests.
 const FLAGS: [&str; 7] = [
     "limits.ip={ burst = 1000000, refill_per_second = 1000000 }",
     "limits.customer={ burst = 1000000, refill_per_second = 1000000 }",
@@ -34,25 +34,25 @@ const FLAGS: [&str; 7] = [
     "media.sweep_interval=10s",
 ];
 
-/// Nodes that were made by hand. What other helpers take is [`Grown::cluster`], which follows the nodes that come.
+/// A cluster of nodes that were made by commands. Other helpers take [`Grown::cluster`], which tracks the nodes.
 pub struct Grown {
     pub cluster: Cluster,
     pub client: Client,
     folder: PathBuf,
     base_port: u16,
-    /// Counts the places that nodes were made in; a place keeps its ports, whatever id the node in it has.
+    /// Number of places created so far. A place keeps its ports, whatever the id of its node.
     places: u16,
     children: Vec<Child>,
 }
 
 impl Grown {
-    /// A cluster of one node that is ready, and the simulator.
+    /// Starts a simulator and a cluster of one node, and waits until the node is ready.
     pub async fn start() -> Self {
         let found = tokio::task::spawn_blocking(|| Self::found(Room::take(GROWN), None));
         found.await.expect("the start did not panic").ready_first().await
     }
 
-    /// A cluster of one node that is ready, at the simulator of another one.
+    /// Starts a cluster of one node at the simulator of another cluster, and waits until the node is ready.
     pub async fn beside(of: &Cluster) -> Self {
         let of = of.dev();
         let found = tokio::task::spawn_blocking(|| Self::found(Room::beside_another(), Some(of)));
@@ -95,8 +95,9 @@ impl Grown {
         Self { cluster, client: client(), folder, base_port, places: 1, children }
     }
 
-    /// Runs `gateway restore` in the first place of a new cluster at the simulator of another one, of which the master
-    /// key is; what it said, and its nodes to come. None is started. `more` goes to the command.
+    /// Runs `gateway restore` in the first place of a new cluster, at the simulator of the cluster that the backup and
+    /// the master key are from. Returns the cluster, of which no node runs yet, and the output. `more` are additional
+    /// arguments.
     pub async fn restore(from: &str, master_key_file: &Path, of: &Cluster, more: &[&str]) -> (Self, Finished) {
         let (from, key, of) = (from.to_owned(), master_key_file.to_owned(), of.dev());
         let more: Vec<String> = more.iter().map(|arg| (*arg).to_owned()).collect();
@@ -154,19 +155,19 @@ impl Grown {
         });
     }
 
-    /// A token, made through the operator's port of a node.
+    /// Creates a join token through a node's operator port.
     pub async fn token(&self, node: u64) -> String {
         string(&self.operator(node).post("/v1/admin/tokens", json!({})).await.expect(201)["token"])
     }
 
-    /// Runs `gateway join` in a new place, through a node; the number of the place, and how it ended.
+    /// Runs `gateway join` in a new place, through a node. Returns the number of the place and the result.
     pub async fn try_join(&mut self, token: &str, via: u64, more: &[&str]) -> (u16, Finished) {
         self.places += 1;
         let number = self.places;
         (number, self.join_at(number, token, via, more).await)
     }
 
-    /// As [`Grown::try_join`], in a place that was used before.
+    /// Like [`Grown::try_join`], in an existing place.
     pub async fn join_at(&self, number: u16, token: &str, via: u64, more: &[&str]) -> Finished {
         let place = place(&self.folder, self.base_port, number);
         let via = self.cluster.node(via).peer;
@@ -178,7 +179,7 @@ impl Grown {
         running.await.expect("it did not panic")
     }
 
-    /// Lets a node in through another, starts it, and waits until it is ready.
+    /// Joins a node through another one, starts it, and waits until it is ready.
     pub async fn join(&mut self, via: u64, id: u64) {
         let token = self.token(via).await;
         let (number, finished) = self.try_join(&token, via, &[]).await;
@@ -188,7 +189,7 @@ impl Grown {
         self.cluster.wait_ready(id, &self.client).await;
     }
 
-    /// Starts what says that it is a node that has joined, with this certificate and key, and waits until it ends.
+    /// Starts a node that claims to have joined, with this certificate and key, and waits until it ends.
     pub async fn run_as(&self, id: u64, cert: &Path, key: &Path) -> Finished {
         let place = place(&self.folder, self.base_port, 9);
         let shown = |path: &Path| path.display().to_string();
@@ -211,7 +212,7 @@ impl Grown {
         tokio::task::spawn_blocking(move || binary::run(&args, &folder, COMMAND)).await.expect("it did not panic")
     }
 
-    /// Runs a command of an operator against a node.
+    /// Runs an operator command against a node.
     pub async fn command(&self, node: u64, args: &[&str]) -> Finished {
         let mut args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
         let (ops, token) = (self.cluster.node(node).ops, self.dir(1).join("operator.token").display().to_string());
@@ -220,7 +221,7 @@ impl Grown {
         tokio::task::spawn_blocking(move || binary::run(&args, &folder, MOVES)).await.expect("it did not panic")
     }
 
-    /// The folder of a place's configuration and keys.
+    /// The folder with the configuration and keys of a place.
     pub fn dir(&self, place_number: u16) -> PathBuf {
         place(&self.folder, self.base_port, place_number).dir
     }
@@ -229,13 +230,13 @@ impl Grown {
         self.cluster.operator(node, &self.client)
     }
 
-    /// A node's row as the operator sees it through another.
+    /// The row of a node in the operator's list, read through another node.
     pub async fn node_row(&self, through: u64, id: u64) -> Option<Value> {
         let nodes = self.operator(through).get("/v1/admin/nodes").await.expect(200);
         nodes["data"].as_array().expect("data is a list").iter().find(|row| row["id"] == id).cloned()
     }
 
-    /// Waits until every shard is settled on as many replicas, none of them on `without`, and nothing moves any more.
+    /// Waits until every shard is settled on `replicas` nodes, none of them in `without`, and no move is in progress.
     pub async fn settled(&self, through: u64, replicas: usize, without: &[u64]) -> Value {
         eventually(&format!("all shards are settled on {replicas} replicas"), MOVES, async || {
             let answer = self.operator(through).get("/v1/admin/layout").await;
@@ -254,13 +255,13 @@ impl Grown {
         .await
     }
 
-    /// Ends a node's process at once.
+    /// Kills a node with SIGKILL.
     pub fn kill(&mut self, id: u64) {
         self.cluster.kill(id);
         self.collect();
     }
 
-    /// SIGTERM, and waits for its end.
+    /// Sends a node SIGTERM, and waits until it has ended.
     pub async fn stop(&mut self, id: u64) {
         let pid = self.cluster.node(id).pid;
         self.cluster.terminate(id);
@@ -269,7 +270,7 @@ impl Grown {
         self.collect();
     }
 
-    /// Collects what has ended, so that no zombie is left.
+    /// Reaps processes that have ended, so that none stays a zombie.
     pub fn collect(&mut self) {
         self.children.retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
     }
@@ -284,7 +285,7 @@ impl Drop for Grown {
     }
 }
 
-/// Where a node lies and listens.
+/// The folder and ports of a node.
 struct Place {
     dir: PathBuf,
     base_port: u16,
@@ -321,7 +322,7 @@ impl Place {
     }
 }
 
-/// Where nodes reach the simulator: the port after that of its control.
+/// The address at which nodes reach the simulator: the port after its control port.
 fn network_of(dev: &Dev) -> String {
     let (_, port) = dev.simulator.rsplit_once(':').expect("the simulator has a port");
     local(port.parse::<u16>().expect("a port is a number") + 1)
@@ -335,7 +336,7 @@ fn pid(child: &Child) -> i32 {
     i32::try_from(child.id()).expect("process ids fit 31 bits on Linux")
 }
 
-/// Starts a process whose id stands in a file, for whoever ends what is left.
+/// Starts a process and writes its id to a file, for the undertaker.
 fn spawn<S: AsRef<std::ffi::OsStr>>(folder: &Path, name: &str, args: &[S]) -> Child {
     let log = File::options().create(true).append(true).open(folder.join(format!("{name}.log"))).expect("a log opens");
     let child = Command::new(binary::gateway())

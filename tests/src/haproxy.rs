@@ -1,4 +1,4 @@
-//! HAProxy before a cluster, with the configuration that `deploy` gives to operators.
+//! HAProxy in front of a cluster, with the configuration from `deploy`.
 
 use std::fs::File;
 use std::net::{TcpListener, TcpStream};
@@ -10,23 +10,23 @@ use tempfile::TempDir;
 use crate::cluster::Cluster;
 use crate::sources::checkout;
 
-/// From its start to its listening.
+/// How long HAProxy may take until it listens.
 const START: Duration = Duration::from_secs(10);
 
-/// A running HAProxy; it ends with this.
+/// A running HAProxy, which is stopped on drop.
 #[derive(Debug)]
 pub struct Haproxy {
-    /// Where it listens.
+    /// The port on which it listens.
     pub port: u16,
     child: Child,
     _folder: TempDir,
 }
 
 impl Haproxy {
-    /// The configuration of `deploy/haproxy`, with the addresses of this cluster and this machine.
+    /// Starts HAProxy with the configuration in `deploy/haproxy`, for the addresses of this cluster and machine.
     ///
     /// # Panics
-    /// When HAProxy is not installed.
+    /// If HAProxy is not installed.
     pub fn start(cluster: &Cluster) -> Self {
         let path = checkout().join("deploy/haproxy/haproxy.cfg");
         let mut text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -38,17 +38,17 @@ impl Haproxy {
         assert!(text.contains("bind :8080\n") && text.contains("maxconn 20000\n"), "{text}");
         let user = "    user haproxy\n    group haproxy\n";
         assert!(text.contains(user), "{text}");
-        // Tests need not be root's.
+        // Tests may run without root, so HAProxy cannot change its user.
         let text = text.replace(user, "");
-        // Each connection takes two files, and a test may not raise how many it has.
+        // Each connection takes two file descriptors, and a test may not be allowed to raise its limit.
         let text = text.replace("maxconn 20000\n", "maxconn 1000\n");
         Self::run(|port| text.replace("bind :8080\n", &format!("bind 127.0.0.1:{port}\n")))
     }
 
-    /// With a configuration for a port that is free. Returns when it listens.
+    /// Starts HAProxy with a configuration for a free port, and returns when it listens.
     ///
     /// # Panics
-    /// When HAProxy is not installed, or does not listen in time.
+    /// If HAProxy is not installed, or does not listen in time.
     pub fn run(configuration: impl FnOnce(u16) -> String) -> Self {
         let folder = tempfile::tempdir().expect("a folder can be made");
         let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());

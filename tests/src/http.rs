@@ -1,4 +1,4 @@
-//! Requests to the gateway and to the simulator, and answers that know how to complain.
+//! Requests to the gateway and the simulator, and responses with assertions.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Once;
@@ -9,10 +9,10 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Certificate, Client, ClientBuilder, Method, RequestBuilder};
 use serde_json::Value;
 
-/// Longer than any wait that the interface promises (10 s for a send, 5 s for a leader).
+/// Longer than any wait that the API promises (10 s for a send, 5 s for a leader).
 const TIMEOUT: Duration = Duration::from_secs(40);
 
-/// One caller of one node: a base URL and the bearer that it shows.
+/// A client of one node: a base URL and a bearer token.
 #[derive(Clone, Debug)]
 pub struct Api {
     client: Client,
@@ -20,7 +20,7 @@ pub struct Api {
     bearer: Option<String>,
 }
 
-/// A body with more fields, or others.
+/// Adds fields to a body, or replaces them.
 pub fn merged(mut body: Value, more: &Value) -> Value {
     for (key, value) in more.as_object().into_iter().flatten() {
         body[key] = value.clone();
@@ -28,24 +28,24 @@ pub fn merged(mut body: Value, more: &Value) -> Value {
     body
 }
 
-/// A client for plain HTTP. Connections belong to the runtime that made them, so each test makes its own.
+/// A client for plain HTTP. Connections belong to the runtime that opened them, so each test makes its own client.
 pub fn client() -> Client {
     builder().build().expect("a plain client can be built")
 }
 
-/// As [`client`], for whoever comes from another address of this machine.
+/// Like [`client`], but its connections come from another address of this machine.
 pub fn client_from(address: Ipv4Addr) -> Client {
     builder().local_address(IpAddr::from(address)).build().expect("a plain client can be built")
 }
 
-/// For HTTPS with a server that shows this certificate.
+/// A client for HTTPS with a server that has this certificate.
 pub fn client_of(certificate: &Certificate) -> Client {
     builder().tls_certs_only([certificate.clone()]).build().expect("a client of one server can be built")
 }
 
 fn builder() -> ClientBuilder {
     static PROVIDER: Once = Once::new();
-    // reqwest wants a provider even where no TLS is spoken. A second installation is refused, which is as good.
+    // reqwest needs a provider even without TLS. A second installation fails, which is harmless.
     PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
     Client::builder().no_proxy().tls_certs_only([]).redirect(reqwest::redirect::Policy::none()).timeout(TIMEOUT)
 }
@@ -55,12 +55,12 @@ impl Api {
         Self { client, base: base.trim_end_matches('/').to_owned(), bearer: bearer.map(str::to_owned) }
     }
 
-    /// The same node with another bearer.
+    /// The same node with another bearer token.
     pub fn with_key(&self, bearer: &str) -> Self {
         Self { bearer: Some(bearer.to_owned()), ..self.clone() }
     }
 
-    /// The same node without any.
+    /// The same node without a bearer token.
     pub fn without_key(&self) -> Self {
         Self { bearer: None, ..self.clone() }
     }
@@ -73,7 +73,7 @@ impl Api {
         &self.base
     }
 
-    /// A request to fill in by hand; the bearer is set.
+    /// A request with the bearer token, for the caller to complete.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.client.request(method, format!("{}{path}", self.base));
         match &self.bearer {
@@ -90,7 +90,7 @@ impl Api {
         answer(self.request(Method::POST, path).json(&body)).await
     }
 
-    /// A `POST` without a body, as the lifecycle calls take it.
+    /// A `POST` without a body, as the lifecycle routes take it.
     pub async fn act(&self, path: &str) -> Answer {
         answer(self.request(Method::POST, path)).await
     }
@@ -108,18 +108,18 @@ impl Api {
     }
 }
 
-/// Sends a request and reads the whole answer.
+/// Sends a request and reads the complete response.
 ///
 /// # Panics
-/// When there was no answer; [`try_answer`] is for tests that expect a node to be gone.
+/// If there is no response. [`try_answer`] is for tests that expect a node to be down.
 pub async fn answer(request: RequestBuilder) -> Answer {
     try_answer(request).await.unwrap_or_else(|error| panic!("no answer: {error:?}"))
 }
 
-/// Sends a request and reads the whole answer.
+/// Sends a request and reads the complete response.
 ///
 /// # Errors
-/// The transport's, when there was none.
+/// The error of the transport, if there is no response.
 pub async fn try_answer(request: RequestBuilder) -> Result<Answer, reqwest::Error> {
     let (client, request) = request.build_split();
     let request = request?;
@@ -129,10 +129,10 @@ pub async fn try_answer(request: RequestBuilder) -> Result<Answer, reqwest::Erro
     Ok(Answer { asked, status, headers, body: response.bytes().await? })
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// Method and URL, for messages.
+    /// Method and URL of the request, for messages.
     asked: String,
     pub status: u16,
     pub headers: HeaderMap,
@@ -145,7 +145,7 @@ impl Answer {
     }
 
     /// # Panics
-    /// When the body is no JSON.
+    /// If the body is not JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body)
@@ -160,15 +160,14 @@ impl Answer {
         self.header(CONTENT_TYPE.as_str())
     }
 
-    /// Asserts the status and gives the body.
+    /// Asserts the status, and returns the body.
     #[track_caller]
     pub fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}: {}", self.asked, self.text());
         if self.body.is_empty() { Value::Null } else { self.json() }
     }
 
-    /// Asserts an error answer whole: status, code, the envelope and the request id in both places.
-    /// Gives `error.details`.
+    /// Asserts an error response: status, code, envelope, and one request id in body and header. Returns the details.
     #[track_caller]
     pub fn expect_error(&self, status: u16, code: &str) -> Value {
         assert_eq!(self.status, status, "{}: expected {code}: {}", self.asked, self.text());
@@ -181,7 +180,7 @@ impl Answer {
         body["error"]["details"].clone()
     }
 
-    /// Asserts that `Retry-After` is there in whole seconds, and gives it.
+    /// Asserts that `Retry-After` is present in whole seconds, and returns it.
     #[track_caller]
     pub fn retry_after(&self) -> u64 {
         let text =
@@ -204,7 +203,7 @@ impl Answer {
     }
 }
 
-/// A time of the interface: ISO 8601 in UTC with milliseconds.
+/// Parses a time of the API: ISO 8601 in UTC with milliseconds.
 #[track_caller]
 pub fn time(value: &Value) -> chrono::DateTime<chrono::Utc> {
     let text = value.as_str().unwrap_or_else(|| panic!("no time: {value}"));
@@ -215,13 +214,13 @@ pub fn time(value: &Value) -> chrono::DateTime<chrono::Utc> {
     text.parse().unwrap_or_else(|error| panic!("{text:?} is no time: {error}"))
 }
 
-/// A uuid of the interface.
+/// Parses a UUID of the API.
 #[track_caller]
 pub fn uuid(value: &Value) -> uuid::Uuid {
     value.as_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no uuid: {value}"))
 }
 
-/// A string of the interface.
+/// Reads a string of the API.
 #[track_caller]
 pub fn string(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("no string: {value}")).to_owned()

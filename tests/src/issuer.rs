@@ -1,4 +1,4 @@
-//! An issuer of session tokens: serves its discovery document and its keys, and can be switched off.
+//! An issuer of session tokens: it serves its discovery document and its keys, and can be switched off.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// A running issuer. It ends when it is dropped.
+/// A running issuer, which stops on drop.
 #[derive(Debug)]
 pub struct Issuer {
     served: Arc<Served>,
@@ -30,7 +30,7 @@ struct Served {
 }
 
 impl Issuer {
-    /// Starts without keys, and switched on.
+    /// Starts an issuer that is switched on and has no keys.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("it is bound");
@@ -52,7 +52,7 @@ impl Issuer {
         Self { served, task }
     }
 
-    /// What tokens name as `iss`.
+    /// The `iss` of its tokens.
     pub fn url(&self) -> String {
         format!("http://{}", self.served.address)
     }
@@ -62,12 +62,12 @@ impl Issuer {
         self.served.keys.lock().expect("no holder panics").push(key);
     }
 
-    /// Switched off it answers 503 to everything.
+    /// Switches the issuer on or off. While it is off, it answers every request with 503.
     pub fn switch(&self, up: bool) {
         self.served.up.store(up, Ordering::SeqCst);
     }
 
-    /// How often the keys were asked for.
+    /// How often the keys were requested.
     pub fn fetches(&self) -> usize {
         self.served.fetches.load(Ordering::SeqCst)
     }

@@ -1,4 +1,4 @@
-//! Sends that go on while something is done to the cluster, and what became of them.
+//! Sends that continue while something happens to the cluster, and their results.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,40 +14,40 @@ use crate::simulator::Simulator;
 use crate::tenant::{Paired, Tenant, text};
 use crate::wait::{check, eventually};
 
-/// How long what was taken may need to reach the network after the load has ended.
+/// How long accepted sends may take to reach the network after the load has ended.
 const ARRIVAL: Duration = Duration::from_secs(60);
 
-/// Sends whose answers are waited for at the same time: beyond that the next ones start late, which shows in their times.
+/// The most sends that wait for a response at a time. Beyond it, sends start late, which shows in their durations.
 const IN_FLIGHT: usize = 2_000;
 
-/// What senders agree upon.
+/// State that the sender shares with its handle.
 struct Plan {
-    /// Where requests go, as a balancer would send them: nodes come and go.
+    /// The nodes that requests go to, in turn, as from a load balancer.
     nodes: Mutex<Vec<Api>>,
     stop: AtomicBool,
 }
 
-/// Sends that start at their time, whatever became of those before them.
+/// A load whose sends start at fixed times, whatever the results of earlier ones.
 pub struct Load {
     plan: Arc<Plan>,
     client: Client,
     sender: JoinHandle<Report>,
 }
 
-/// What became of the sends.
+/// The results of the sends.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// The ids of those that were taken.
+    /// The ids of the accepted sends.
     pub taken: Vec<String>,
     pub failures: Vec<String>,
-    /// The longest that one send took, from the moment when it should have started.
+    /// The longest duration of a send, measured from its scheduled start.
     pub longest: Duration,
-    /// How long sends were made.
+    /// How long the load ran.
     pub lasted: Duration,
 }
 
 impl Load {
-    /// Sends texts to a number from these channels in turn, `per_second` in all, through these nodes.
+    /// Sends texts to a number from these channels in turn, `per_second` in total, through these nodes.
     pub fn start(tenant: &Tenant, channels: &[Paired], to: &str, nodes: &[u64], per_second: u32) -> Self {
         let client = client();
         let apis = Mutex::new(apis(tenant, &client, nodes));
@@ -56,12 +56,12 @@ impl Load {
         Self { plan, client, sender }
     }
 
-    /// From now on requests go to these nodes.
+    /// Directs further requests to these nodes.
     pub fn use_nodes(&self, tenant: &Tenant, nodes: &[u64]) {
         *self.plan.nodes.lock().expect("no holder panics") = apis(tenant, &self.client, nodes);
     }
 
-    /// Stops the sends, waits for the last answers, and says what became of them.
+    /// Stops the load, waits for the last responses, and returns the results.
     pub async fn end(self) -> Report {
         self.plan.stop.store(true, Ordering::Release);
         self.sender.await.expect("the sender does not panic")
@@ -72,7 +72,7 @@ fn apis(tenant: &Tenant, client: &Client, nodes: &[u64]) -> Vec<Api> {
     nodes.iter().map(|node| tenant.cluster.api(*node, client).with_key(&tenant.key)).collect()
 }
 
-/// A send's id, or what was answered instead, and how long that took.
+/// The id of a send or its error, and its duration.
 type Sent = (Result<String, String>, Duration);
 
 async fn send(plan: Arc<Plan>, channels: Vec<Paired>, to: String, per_second: u32) -> Report {
@@ -124,13 +124,12 @@ impl Report {
         }
     }
 
-    /// Sends a second that were made.
+    /// Sends per second.
     pub fn rate(&self) -> f64 {
         (self.taken.len() + self.failures.len()) as f64 / self.lasted.as_secs_f64()
     }
 
-    /// Waits until the network has accepted all that was taken, and sees to it that it was once each, and that no
-    /// session met another.
+    /// Waits until the network has accepted each send exactly once, and asserts that no channel had two sessions.
     pub async fn prove(&self, simulator: &Simulator) {
         let taken: HashSet<&String> = self.taken.iter().collect();
         assert_eq!(taken.len(), self.taken.len(), "an id for each send");

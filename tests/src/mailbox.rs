@@ -1,4 +1,4 @@
-//! A mail server that takes every message and keeps it.
+//! A mail server that accepts and keeps every message.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::wait::{eventually, seconds};
 
-/// A running mail server. It ends when it is dropped.
+/// A running mail server, which stops on drop.
 #[derive(Debug)]
 pub struct Mailbox {
     pub address: SocketAddr,
@@ -31,7 +31,7 @@ impl Mailbox {
         Self { address, messages, task }
     }
 
-    /// Waits for a message that holds a text, and gives it with its soft line breaks joined.
+    /// Waits for a message that contains a text, and returns it with its soft line breaks joined.
     pub async fn message_with(&self, text: &str) -> String {
         eventually(&format!("a message with {text}"), seconds(20), async || {
             let messages = self.messages.lock().expect("no holder panics");
@@ -48,7 +48,7 @@ impl Drop for Mailbox {
     }
 }
 
-/// As much SMTP as a well-behaved sender needs.
+/// Speaks as much SMTP as a well-behaved sender needs.
 async fn converse(stream: TcpStream, messages: Arc<Mutex<Vec<String>>>) -> Option<()> {
     let (reading, mut writing) = stream.into_split();
     let mut lines = BufReader::new(reading).lines();

@@ -1,4 +1,4 @@
-//! Media as a customer sends and reads it.
+//! Media as a customer uploads and reads it.
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use reqwest::{Method, RequestBuilder};
@@ -7,19 +7,19 @@ use sha2::{Digest, Sha256};
 
 use crate::http::{Answer, Api, answer, string};
 
-/// The largest file that is taken: 25 MB.
+/// The largest file that the API accepts: 25 MB.
 pub const LARGEST: usize = 25 * 1024 * 1024;
 
 const BOUNDARY: &str = "the-boundary-of-a-test";
 
-/// A picture of 3 by 2 pixels, as far as its head tells.
+/// A PNG whose header says 3 by 2 pixels; the rest is noise.
 pub fn png(length: usize, seed: u64) -> Vec<u8> {
     let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x03\0\0\0\x02\x08\x02\0\0\0".to_vec();
     bytes.extend(noise(length.saturating_sub(bytes.len()), seed));
     bytes
 }
 
-/// A picture that can be decoded, as a PNG.
+/// A PNG that can be decoded.
 pub fn picture(width: u32, height: u32) -> Vec<u8> {
     let mut bytes = std::io::Cursor::new(Vec::new());
     let picture = image::RgbImage::from_fn(width, height, |x, y| image::Rgb([x as u8, y as u8, 99]));
@@ -33,7 +33,7 @@ pub fn jpeg_size(bytes: &[u8]) -> (u32, u32) {
     (picture.width(), picture.height())
 }
 
-/// Bytes of no kind that repeat nowhere.
+/// Pseudorandom bytes of no media type.
 pub fn noise(length: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2).wrapping_add(0x9e37_79b9_7f4a_7c15) | 1;
     let next = std::iter::repeat_with(|| {
@@ -45,23 +45,23 @@ pub fn noise(length: usize, seed: u64) -> Vec<u8> {
     next.flatten().take(length).collect()
 }
 
-/// The hash as the interface writes it.
+/// The SHA-256 as the API writes it.
 pub fn sha256(bytes: &[u8]) -> String {
     hex::encode(Sha256::digest(bytes))
 }
 
-/// An upload of bare bytes, to fill in by hand.
+/// An upload of raw bytes, for the caller to complete.
 pub fn bare(api: &Api, channel: &str, mime_type: &str, bytes: Vec<u8>) -> RequestBuilder {
     let request = api.request(Method::POST, &format!("/v1/channels/{channel}/media"));
     request.header(CONTENT_TYPE, mime_type).body(bytes)
 }
 
-/// Uploads bare bytes and gives the MediaUpload.
+/// Uploads raw bytes, and returns the MediaUpload.
 pub async fn upload(api: &Api, channel: &str, mime_type: &str, bytes: Vec<u8>) -> Value {
     answer(bare(api, channel, mime_type, bytes)).await.expect(201)
 }
 
-/// One part of a form: its name, a file name, a type, its bytes.
+/// A part of a form: name, file name, type, bytes.
 pub type Part<'a> = (&'a str, Option<&'a str>, Option<&'a str>, &'a [u8]);
 
 /// An upload as a form.
@@ -79,19 +79,19 @@ pub fn form(api: &Api, channel: &str, parts: &[Part<'_>]) -> RequestBuilder {
     bare(api, channel, &format!("multipart/form-data; boundary={BOUNDARY}"), body)
 }
 
-/// The path of a link, to be asked for at any node.
+/// The path of a media link, which any node serves.
 pub fn path(media: &Value) -> String {
     let url = string(&media["url"]);
     let at = url.find("/v1/media/").unwrap_or_else(|| panic!("no link: {url}"));
     url[at..].to_owned()
 }
 
-/// Follows a link at a node, without a key.
+/// Requests a link from a node, without a key.
 pub async fn fetch(api: &Api, path: &str, headers: &[(&str, &str)]) -> Answer {
     follow(api, Method::GET, path, headers).await
 }
 
-/// As [`fetch`], with another method.
+/// Like [`fetch`], with another method.
 pub async fn follow(api: &Api, method: Method, path: &str, headers: &[(&str, &str)]) -> Answer {
     let mut map = HeaderMap::new();
     for (name, value) in headers {

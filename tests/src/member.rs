@@ -1,4 +1,4 @@
-//! A member of a test's own.
+//! Members of a test's account.
 
 use crate::cluster::Cluster;
 use crate::http::{Api, string};
@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 
 pub const PASSWORD: &str = "correct horse battery";
 
-/// An address that no other test uses.
+/// An e-mail address that no other test uses.
 pub fn email() -> String {
     format!("member-{}@example.com", number())
 }
 
-/// Made by the operator.
+/// A member created by the operator.
 pub struct Member {
     pub email: String,
-    /// Of the operator's routes.
+    /// Path of the member in the operator's API.
     pub path: String,
 }
 
@@ -29,7 +29,7 @@ impl Member {
         Self::with(tenant, json!({ "role": role, "email_verified": false })).await
     }
 
-    /// Logs in and calls a node as this member.
+    /// Logs in, and returns a client of the node with the member's session.
     pub async fn session(&self, api: &Api) -> Api {
         api.with_key(&string(&login(api, &self.email, PASSWORD).await["access_token"]))
     }
@@ -44,19 +44,19 @@ impl Member {
     }
 }
 
-/// Logs in; gives the tokens.
+/// Logs in, and returns the tokens.
 pub async fn login(api: &Api, email: &str, password: &str) -> Value {
     api.without_key().post("/v1/auth/login", json!({ "email": email, "password": password })).await.expect(200)
 }
 
-/// The token of a message.
+/// The token in an e-mail message.
 pub fn token_of(message: &str) -> Option<String> {
     let start = message.find("zev_")?;
     let url_safe = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     Some(message[start..].chars().take_while(|c| url_safe(*c)).collect())
 }
 
-/// The token of the newest message to an address, once so many of them are in the nodes' logs.
+/// The token of the newest message to an e-mail address, once the nodes' logs have `messages` of them.
 pub async fn token_in_logs(cluster: &Cluster, email: &str, messages: usize) -> String {
     eventually("the message is in a log", seconds(10), async || {
         let mut found: Vec<String> = Vec::new();
@@ -64,7 +64,7 @@ pub async fn token_in_logs(cluster: &Cluster, email: &str, messages: usize) -> S
             let log = std::fs::read_to_string(&node.log).unwrap_or_default();
             found.extend(log.lines().filter(|line| line.contains(email) && line.contains("zev_")).map(str::to_owned));
         }
-        // Lines begin with their time.
+        // Lines begin with their time, so this sorts by time.
         found.sort();
         let newest = found.last().filter(|_| found.len() >= messages);
         newest.and_then(|line| token_of(line)).ok_or_else(|| format!("{} messages", found.len()))

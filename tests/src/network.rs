@@ -1,11 +1,12 @@
-//! Which network the channels of a test program are on: the simulated one, or the real one's protocol on this machine.
+//! Which network the channels of a test program use: the simulated one, or the real one's protocol on this machine.
 
 use std::sync::OnceLock;
 
 static WHATSAPP: OnceLock<bool> = OnceLock::new();
 
-/// Whether the channels of this program are on the real network's protocol: those of the test program `whatsapp`, and by
-/// `NETWORK=whatsapp` those of any other, or by another word none. Its binary and its addresses are others, too.
+/// Whether the channels of this program use the real network's protocol. The test program `whatsapp` does;
+/// `NETWORK=whatsapp` turns it on for other programs, and another value turns it off for all. Program and addresses
+/// differ, too.
 pub fn is_whatsapp() -> bool {
     *WHATSAPP.get_or_init(|| {
         let program = std::env::current_exe().ok();
@@ -15,22 +16,22 @@ pub fn is_whatsapp() -> bool {
     })
 }
 
-/// What the addresses of people end with.
+/// The domain of people's addresses.
 pub fn phone_suffix() -> &'static str {
     if is_whatsapp() { "s.whatsapp.net" } else { "s.example" }
 }
 
-/// What the addresses of groups end with.
+/// The domain of groups' addresses.
 pub fn group_suffix() -> &'static str {
     if is_whatsapp() { "g.us" } else { "g.example" }
 }
 
-/// Where invites into groups lead.
+/// The site of invite links to groups.
 pub fn invite_site() -> &'static str {
     if is_whatsapp() { "chat.whatsapp.com" } else { "chat.g.example" }
 }
 
-/// The program under test: with the driver and its test network it is another one, which `make whatsapp` builds.
+/// The name of the program under test: with the driver it is another one, built by `make whatsapp`.
 pub fn program() -> &'static str {
     if is_whatsapp() { "gateway-whatsapp" } else { "gateway" }
 }

@@ -1,4 +1,4 @@
-//! A webhook receiver: keeps every request as it came, and answers as the test tells it to.
+//! A webhook receiver: it keeps every request unchanged, and answers as the test tells it to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -18,16 +18,16 @@ use tokio::task::JoinHandle;
 use crate::signature;
 use crate::wait::eventually;
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Received {
-    /// Counts the requests of this receiver from 0.
+    /// Index of the request at this receiver, from 0.
     pub index: usize,
     pub path: String,
     pub headers: HeaderMap,
     pub body: Bytes,
     pub at: SystemTime,
-    /// The status that it was answered with; none when it was left hanging or cut.
+    /// The status of the response; `None` if the request was left hanging or its connection was closed.
     pub answered: Option<u16>,
 }
 
@@ -50,7 +50,7 @@ impl Received {
         self.json()["event_id"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Asserts all that the interface says of every delivery: headers, envelope, signature. Gives `t`.
+    /// Asserts all that the API promises about a delivery: headers, envelope, signature. Returns `t`.
     #[track_caller]
     pub fn verify(&self, secret: &str) -> u64 {
         let body = self.json();
@@ -72,17 +72,17 @@ impl Received {
     }
 }
 
-/// What a receiver does with a request.
+/// How a receiver answers a request.
 #[derive(Clone, Debug)]
 pub enum Reply {
     Status(u16),
-    /// With a header more.
+    /// Answers with an additional header.
     Header(u16, &'static str, String),
-    /// With a body.
+    /// Answers with a body.
     Body(u16, Bytes),
-    /// Answers after this time.
+    /// Answers after this delay.
     Slow(Duration, u16),
-    /// Never answers and keeps the connection.
+    /// Never answers, and keeps the connection open.
     Hang,
     /// Closes the connection without an answer.
     Cut,
@@ -90,7 +90,7 @@ pub enum Reply {
 
 type Rule = Box<dyn Fn(&Received) -> Reply + Send + Sync>;
 
-/// A running receiver; it stops when the last clone goes.
+/// A running receiver. It stops when the last clone is dropped.
 #[derive(Clone)]
 pub struct Receiver {
     address: SocketAddr,
@@ -112,20 +112,20 @@ impl Drop for Server {
 }
 
 impl Receiver {
-    /// Starts one on a free port of 127.0.0.1; it answers 200 until it is told otherwise.
+    /// Starts a receiver on a free port of 127.0.0.1. It answers 200 until told otherwise.
     pub async fn start() -> Self {
         Self::start_at(0).await
     }
 
-    /// Starts one on a port of 127.0.0.1, where none was before.
+    /// Starts a receiver on this free port of 127.0.0.1.
     pub async fn start_at(port: u16) -> Self {
         Self::start_on(([127, 0, 0, 1], port).into()).await.expect("the port is free")
     }
 
-    /// Starts one on an address of this machine.
+    /// Starts a receiver on an address of this machine.
     ///
     /// # Errors
-    /// When it cannot listen there.
+    /// If it cannot listen on the address.
     pub async fn start_on(address: SocketAddr) -> std::io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
@@ -139,7 +139,7 @@ impl Receiver {
         format!("http://{}{path}", self.address)
     }
 
-    /// Tells the receiver how to answer from now on.
+    /// Sets how the receiver answers from now on.
     pub fn answer(&self, rule: impl Fn(&Received) -> Reply + Send + Sync + 'static) {
         *self.shared.rule.lock().expect("no holder panics") = Box::new(rule);
     }
@@ -149,14 +149,14 @@ impl Receiver {
         self.shared.received.lock().expect("no holder panics").clone()
     }
 
-    /// The requests of one path and event.
+    /// The requests to a path with an event.
     pub fn of(&self, path: &str, event: &str) -> Vec<Received> {
         let mut requests = self.received();
         requests.retain(|request| request.path == path && request.event() == event);
         requests
     }
 
-    /// Waits for a request that `wanted` holds for.
+    /// Waits for a request for which `wanted` is true.
     pub async fn wait_for(&self, what: &str, within: Duration, wanted: impl Fn(&Received) -> bool) -> Received {
         eventually(&format!("the receiver got {what}"), within, async || {
             let requests = self.received();
@@ -170,7 +170,7 @@ impl Receiver {
     /// Waits for an event about a message.
     pub async fn wait_message(&self, event: &str, message_id: &str, within: Duration) -> Received {
         let what = format!("{event} of {message_id}");
-        // Few bodies name it: all of them are looked at again and again, and to read them costs more.
+        // Cheap filter: every poll looks at all bodies, few contain the id, and parsing all of them costs more.
         let names = |request: &Received| std::str::from_utf8(&request.body).is_ok_and(|body| body.contains(message_id));
         let wanted = |request: &Received| {
             names(request) && request.event() == event && request.json()["data"]["message_id"] == message_id
@@ -178,7 +178,7 @@ impl Receiver {
         self.wait_for(&what, within, wanted).await
     }
 
-    /// The event ids under which each message was reported by `event`, whatever it was answered with.
+    /// The event ids under which `event` reported each message, whatever the responses were.
     pub fn event_ids(&self, event: &str) -> BTreeMap<String, BTreeSet<String>> {
         let mut ids: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for request in self.shared.received.lock().expect("no holder panics").iter() {
@@ -191,7 +191,7 @@ impl Receiver {
         ids
     }
 
-    /// The requests so far, which are forgotten here: for whoever counts many.
+    /// Takes the requests so far, so that counting many of them stays cheap.
     pub fn take(&self) -> Vec<Received> {
         std::mem::take(&mut *self.shared.received.lock().expect("no holder panics"))
     }
@@ -207,7 +207,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         let shared = shared.clone();
         connections.spawn(async move {
             let service = service_fn(move |request| handle(request, shared.clone()));
-            // A connection that the gateway or a `Cut` ends is no failure of the receiver.
+            // A connection that the gateway or a `Cut` closes is no failure of the receiver.
             let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
         while connections.try_join_next().is_some() {}

@@ -1,31 +1,31 @@
-//! Room on the machine: how many nodes run at once, and on which ports those of each cluster.
+//! Room on the machine: how many nodes run at once, and which ports each cluster gets.
 //!
-//! Both are locked files in the temporary folder, so that test programs running side by side share them, and so that
-//! the system gives them back when a program dies.
+//! Both are locked files in the temporary folder, so that concurrent test programs share them and the system releases
+//! them when a program dies.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Nodes at once, over all test programs, those of the cluster that most tests share among them. Tests mostly wait: four clusters of
-/// three nodes keep two cores busy, and more would only blur every time measured.
+/// The most nodes at once, over all test programs and including the shared cluster. Tests mostly wait: four clusters of
+/// three nodes keep two cores busy, and more would only blur every measured time.
 const NODES: usize = 12;
 
-/// Ports of one cluster: base + 1 to base + 291.
+/// Ports of a cluster: base + 1 to base + 291.
 const BLOCK: u16 = 300;
 
-/// The first block's base, and how many follow. Below the range from which Linux takes ports of outgoing connections.
+/// Base of the first block, and the number of blocks, below the range that Linux uses for outgoing connections.
 const FIRST_BASE: u16 = 12_000;
 const BLOCKS: u16 = 68;
 
-/// After what time it says that it waits.
+/// After how long a waiting test prints that it waits.
 const PATIENT: Duration = Duration::from_secs(3);
 
-/// How long a test waits until others are gone.
+/// How long a test waits for room.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// The right to run a cluster on one block of ports, for as long as it lives.
+/// A reservation to run a cluster on a block of ports, released on drop.
 #[derive(Debug)]
 pub struct Room {
     pub base_port: u16,
@@ -34,12 +34,12 @@ pub struct Room {
 }
 
 impl Room {
-    /// Waits for room for a cluster of so many nodes. Blocks the thread.
+    /// Waits for room for a cluster of `nodes` nodes. Blocks the thread.
     pub fn take(nodes: usize) -> Self {
         let start = Instant::now();
         let mut told = false;
         let places = loop {
-            // Nobody keeps some while it waits for more: two that do would wait for ever.
+            // All or nothing: two tests that each hold some places while they wait for more would deadlock.
             let places: Vec<File> = (0..NODES).filter_map(|n| lock(&format!("node-{n}"))).take(nodes).collect();
             if places.len() == nodes {
                 break places;
@@ -55,10 +55,11 @@ impl Room {
         Self { _nodes: places, ..Self::beside_another() }
     }
 
-    /// Ports alone, for the second cluster of one test: two tests that each have one and wait for another would wait for ever.
+    /// Reserves ports only, for the second cluster of a test: two tests that hold a cluster each and wait for room for
+    /// a second one would deadlock.
     pub fn beside_another() -> Self {
-        // A random start spreads programs over the blocks, so that a port of a cluster that is still going down is
-        // seldom the next one's.
+        // A random start spreads programs over the blocks, so that the next cluster seldom gets a port of one that is
+        // still shutting down.
         let offset: u16 = rand::random_range(0..BLOCKS);
         let (base_port, block) = (0..BLOCKS)
             .map(|n| FIRST_BASE + (n + offset) % BLOCKS * BLOCK)
@@ -68,7 +69,7 @@ impl Room {
     }
 }
 
-/// Locks a file of this name, unless another holds it.
+/// Locks a file with this name; `None` if another process holds it.
 fn lock(name: &str) -> Option<File> {
     let folder: PathBuf = std::env::temp_dir().join("gateway-tests");
     std::fs::create_dir_all(&folder).expect("the temporary folder can be written");
@@ -81,10 +82,10 @@ fn lock(name: &str) -> Option<File> {
     }
 }
 
-/// Whether nobody listens on any port that a cluster of up to nine nodes takes.
+/// Whether all ports of a cluster of up to nine nodes are free.
 ///
-/// Asked by connecting: a listener of our own, bound for a moment, may live on in a child that another thread is just
-/// starting, and then the cluster itself finds its port taken.
+/// This connects to the ports. Binding them for a moment is unsafe: a child process that another thread starts just
+/// then inherits the listener, and keeps the port taken.
 fn is_free(base: u16) -> bool {
     let nodes = 1..=9;
     let offsets = nodes.flat_map(|n| [n, 100 + n, 200 + n]).chain([90, 91, 92]);

@@ -1,5 +1,5 @@
-//! A channel of one test on the shared cluster, asked through a node that does not own it, with a phone to deal with and
-//! a receiver of everything that is told.
+//! A test's channel on the shared cluster, used through a node that does not own it, with a phone to talk to and a
+//! receiver of all events.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,12 @@ use crate::simulator::Simulator;
 use crate::tenant::{Paired, Tenant, number};
 use crate::wait::seconds;
 
-/// How long anything may take that is on its way, with the machine busy.
+/// How long anything that is under way may take on a busy machine.
 pub const SOON: std::time::Duration = seconds(30);
 
 pub struct Scene {
     pub tenant: Tenant,
-    /// The customer at a node that is not the channel's owner.
+    /// A client of the customer at a node that does not own the channel.
     pub api: Api,
     pub simulator: Simulator,
     pub receiver: Receiver,
@@ -31,12 +31,12 @@ impl Scene {
         Self::with(json!({})).await
     }
 
-    /// The channel's own phone is registered with `more`, such as `{ "business": true }`.
+    /// Begins a scene whose channel's own phone is registered with `more`, such as `{ "business": true }`.
     pub async fn with(more: Value) -> Self {
         Self::on(&Cluster::shared().await, more).await
     }
 
-    /// On a cluster of the test's own.
+    /// Begins a scene on this cluster.
     pub async fn on(cluster: &Cluster, more: Value) -> Self {
         let tenant = Tenant::new(cluster).await;
         let receiver = Receiver::start().await;
@@ -62,12 +62,12 @@ impl Scene {
         self.channel.path(rest)
     }
 
-    /// A phone's own route of the simulator.
+    /// Path of the peer's phone at the simulator.
     pub fn phone_path(&self, rest: &str) -> String {
         format!("/phones/{}{rest}", self.peer)
     }
 
-    /// Waits for an event whose data passes, and gives the data.
+    /// Waits for an event whose data passes, and returns the data.
     pub async fn event(&self, name: &str, what: &str, passes: impl Fn(&Value) -> bool) -> Value {
         let wanted = |request: &Received| {
             let body = request.json();
@@ -76,7 +76,7 @@ impl Scene {
         self.receiver.wait_for(&format!("{name}: {what}"), SOON, wanted).await.json()["data"].clone()
     }
 
-    /// How many events of a name have come, each counted once however often it was delivered.
+    /// How many events of a name have come, without repeated deliveries.
     pub fn told(&self, name: &str) -> usize {
         let received = self.receiver.received();
         let ids = received.iter().filter(|request| request.event() == name).map(Received::event_id);
@@ -84,7 +84,7 @@ impl Scene {
     }
 }
 
-/// Asserts that an object has these fields with these values, and maybe others.
+/// Asserts that an object has these fields with these values; it may have others.
 #[track_caller]
 pub fn assert_has(whole: &Value, part: &Value) {
     for (field, expected) in part.as_object().expect("an object of fields") {

@@ -3,13 +3,13 @@
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// How far `t` may lie from the receiver's clock.
+/// How far `t` may differ from the receiver's clock, in seconds.
 const TOLERANCE_SECONDS: u64 = 300;
 
-/// Checks `X-Gateway-Signature` over the raw body and returns its `t`.
+/// Verifies `X-Gateway-Signature` against the raw body, and returns its `t`.
 ///
 /// # Errors
-/// What a receiver would log when it refuses the request.
+/// The reason for refusing the request, as a receiver would log it.
 pub fn verify(secret: &str, header: &str, body: &[u8], now: u64) -> Result<u64, String> {
     let mut at = None;
     let mut signatures = Vec::new();

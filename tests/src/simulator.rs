@@ -1,4 +1,4 @@
-//! The control port of the network simulator.
+//! A client of the network simulator's control port.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::http::{Api, merged, string};
 
-/// The most rows that one page of the ledger or the inbox holds.
+/// The most rows in a page of the ledger or the inbox.
 const PAGE: usize = 10_000;
 
-/// The network, as a test sees it.
+/// The simulated network, as seen by a test.
 #[derive(Clone, Debug)]
 pub struct Simulator {
     api: Api,
@@ -21,19 +21,19 @@ impl Simulator {
         Self { api: Api::new(client, base, None) }
     }
 
-    /// For routes that have no method here.
+    /// The client, for routes that have no method here.
     pub fn api(&self) -> &Api {
         &self.api
     }
 
-    /// Registers a phone, or updates it; `more` adds to the body.
+    /// Registers or updates a phone; `more` adds to the body.
     pub async fn phone(&self, number: &str, more: Value) -> Value {
         let answer = self.api.post("/phones", merged(json!({ "number": number }), &more)).await;
         assert!(matches!(answer.status, 200 | 201), "{}: {}", answer.status, answer.text());
         answer.json()
     }
 
-    /// Registers `count` phones with numbers that follow each other.
+    /// Registers `count` phones with consecutive numbers.
     pub async fn phones(&self, first: &str, count: usize) {
         self.api.post("/phones/bulk", json!({ "first": first, "count": count })).await.expect(201);
     }
@@ -45,7 +45,7 @@ impl Simulator {
     /// Scans a QR text.
     ///
     /// # Errors
-    /// What the phone says when the code is unknown or has expired.
+    /// The phone's answer if the code is unknown or has expired.
     pub async fn try_scan(&self, number: &str, raw: &str) -> Result<(), String> {
         let answer = self.api.post(&format!("/phones/{number}/link"), json!({ "raw": raw })).await;
         if answer.status == 400 {
@@ -55,14 +55,14 @@ impl Simulator {
         Ok(())
     }
 
-    /// Sends a text from a phone and gives the ids.
+    /// Sends a text from a phone `count` times, and returns the ids.
     pub async fn text(&self, from: &str, to: &str, text: &str, count: usize) -> Vec<String> {
         let body = json!({ "to": to, "type": "text", "text": text, "count": count });
         let answer = self.api.post(&format!("/phones/{from}/messages"), body).await.expect(201);
         answer["ids"].as_array().expect("ids is a list").iter().map(string).collect()
     }
 
-    /// All that reached a phone.
+    /// All messages that reached a phone.
     pub async fn inbox(&self, number: &str) -> Vec<Value> {
         let mut rows: Vec<Value> = Vec::new();
         loop {
@@ -77,14 +77,14 @@ impl Simulator {
         }
     }
 
-    /// The ledger of accepted messages, whole.
+    /// The complete ledger of accepted messages.
     pub async fn ledger(&self) -> Vec<Value> {
         let mut rows: Vec<Value> = Vec::new();
         loop {
             let since = rows.last().map(|row| format!("&since_seq={}", row["seq"])).unwrap_or_default();
             let page = self.api.get(&format!("/accepted?limit={PAGE}{since}")).await.expect(200);
             let known = rows.last().and_then(|row| row["seq"].as_u64());
-            // Whether `since_seq` is part of its own page is not said; a row seen already is dropped.
+            // It is unspecified whether a page includes the row of `since_seq`, so known rows are dropped.
             let page = page["data"].as_array().expect("data is a list").clone();
             let whole = page.len() < PAGE;
             rows.extend(page.into_iter().filter(|row| row["seq"].as_u64() > known));
@@ -103,7 +103,7 @@ impl Simulator {
         by_id
     }
 
-    /// Every login of a number and its end, oldest first.
+    /// Every login of a number and its end, the oldest first.
     pub async fn logins(&self, number: &str) -> Vec<Value> {
         let answer = self.api.get(&format!("/logins?number={number}&limit={PAGE}")).await.expect(200);
         answer["data"].as_array().expect("data is a list").clone()
@@ -113,13 +113,13 @@ impl Simulator {
         self.api.get("/stats").await.expect(200)
     }
 
-    /// One counter of the statistics.
+    /// A counter of the statistics.
     pub async fn stat(&self, name: &str) -> u64 {
         let stats = self.stats().await;
         stats[name].as_u64().unwrap_or_else(|| panic!("no {name} in {stats}"))
     }
 
-    /// Sets faults; those not named keep their value.
+    /// Sets faults; others keep their value.
     pub async fn faults(&self, faults: Value) {
         self.api.put("/faults", faults).await.expect(200);
     }

@@ -1,10 +1,10 @@
-//! Where the sources are, and those of all end-to-end tests, for tables that say which test shows what: a name that no test
-//! bears, or a word that none expects, is a mistake in the table.
+//! The sources of the end-to-end tests, for tables that say which test covers what: a name without a test, or a word
+//! that no test expects, is a mistake in the table.
 
 use std::path::{Path, PathBuf};
 
-/// The checkout that is tested. Cargo says which when it starts a test; who compiled it may have done so from another
-/// checkout, into a target folder that they share.
+/// The checkout under test. Cargo names it when it starts a test; the test may have been compiled in another checkout
+/// that shares the target folder.
 pub fn checkout() -> PathBuf {
     let member = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     Path::new(&member).parent().expect("every crate lies in the repository").to_owned()
@@ -19,7 +19,7 @@ impl Sources {
         Self(sources)
     }
 
-    /// Whether there is a test of this name.
+    /// Whether there is a test with this name.
     pub fn have_test(&self, name: &str) -> bool {
         self.with_test(name).is_some()
     }
@@ -30,7 +30,7 @@ impl Sources {
         self.0.iter().any(|source| source.contains(&quoted))
     }
 
-    /// The source that holds the test of this name.
+    /// The source of the test with this name.
     pub fn with_test(&self, name: &str) -> Option<&str> {
         let declared = format!("async fn {name}()");
         self.0.iter().find(|source| source.contains(&declared)).map(String::as_str)

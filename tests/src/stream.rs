@@ -1,4 +1,4 @@
-//! A client of the event stream, as strict as the frames are: it keeps the raw bytes beside what it reads of them.
+//! A strict client of the event stream: it keeps the raw bytes as well as the frames that it parses from them.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -12,10 +12,10 @@ use tokio::task::JoinHandle;
 use crate::http::Api;
 use crate::wait::eventually;
 
-/// Longer than any test keeps a stream.
+/// Longer than any test keeps a stream open.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// One frame: a comment, or the fields of an event.
+/// A frame: a comment, or the fields of an event.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Frame {
     pub comment: Option<String>,
@@ -45,10 +45,10 @@ impl Frame {
         self.event.as_deref() == Some(event)
     }
 
-    /// The data, which is JSON.
+    /// The data as JSON.
     ///
     /// # Panics
-    /// When it is not, or not one line.
+    /// If the data is not JSON, or not exactly one line.
     pub fn json(&self) -> Value {
         assert_eq!(self.data.len(), 1, "exactly one data line: {self:?}");
         serde_json::from_str(&self.data[0]).unwrap_or_else(|error| panic!("{error}: {self:?}"))
@@ -75,10 +75,10 @@ impl EventSource {
         Self::resume(api, query, None).await
     }
 
-    /// Opens a stream after an event.
+    /// Opens a stream that resumes after an event.
     ///
     /// # Panics
-    /// When it is refused.
+    /// If the stream is refused.
     pub async fn resume(api: &Api, query: &str, last_event_id: Option<&str>) -> Self {
         Self::try_open(api, query, last_event_id).await.unwrap_or_else(|refusal| panic!("no stream: {refusal}"))
     }
@@ -86,7 +86,7 @@ impl EventSource {
     /// Opens a stream.
     ///
     /// # Errors
-    /// The refusal, or the transport's word.
+    /// The refusal, or the error of the transport.
     pub async fn try_open(api: &Api, query: &str, last_event_id: Option<&str>) -> Result<Self, String> {
         let mut request = api.request(Method::GET, &format!("/v1/events{query}")).timeout(TIMEOUT);
         if let Some(id) = last_event_id {
@@ -115,7 +115,7 @@ impl EventSource {
         Ok(Self { headers, read, reading })
     }
 
-    /// Everything that came, as it came.
+    /// The raw bytes so far.
     pub fn raw(&self) -> String {
         self.read.lock().expect("no holder panics").raw.clone()
     }
@@ -137,7 +137,7 @@ impl EventSource {
         self.read.lock().expect("no holder panics").ended
     }
 
-    /// Waits for a frame of which this holds.
+    /// Waits for a frame for which `holds` is true.
     pub async fn wait(&self, what: &str, within: Duration, holds: impl Fn(&Frame) -> bool) -> Frame {
         eventually(what, within, async || {
             let frames = self.frames();
@@ -165,10 +165,10 @@ impl Drop for EventSource {
     }
 }
 
-/// Asserts that no id comes twice.
+/// Asserts that no id occurs twice.
 ///
 /// # Panics
-/// When one does.
+/// If one does.
 #[track_caller]
 pub fn assert_once<'a>(ids: impl IntoIterator<Item = &'a String>) {
     let mut seen = HashSet::new();

@@ -1,4 +1,4 @@
-//! A customer of one test's own: its key, its channels, the phones behind them.
+//! The customer of a test: its key, its channels, and the phones of these.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use crate::network::phone_suffix;
 use crate::simulator::Simulator;
 use crate::wait::eventually;
 
-/// How long a paired or started channel may take until it is connected, with the machine busy.
+/// How long a paired or started channel may take to connect on a busy machine.
 pub const CONNECT: Duration = Duration::from_secs(20);
 
-/// After so long in status `qr` a code is scanned once more.
+/// After this time in status `qr`, a code is scanned again.
 const SCAN_AGAIN: Duration = Duration::from_secs(5);
 
 /// A number that no other test of this program uses.
@@ -24,18 +24,18 @@ pub fn number() -> String {
     NEXT.fetch_add(1, Ordering::Relaxed).to_string()
 }
 
-/// The address of a number in the network of this program.
+/// The address of a number in this program's network.
 pub fn address(number: &str) -> String {
     format!("{number}@{}", phone_suffix())
 }
 
-/// A customer made for one test.
+/// A customer created for one test.
 #[derive(Debug)]
 pub struct Tenant {
     pub cluster: Cluster,
     pub client: Client,
     pub customer_id: String,
-    /// Unrestricted, as the operator's answer gave it.
+    /// The unrestricted API key from the operator's response.
     pub key: String,
 }
 
@@ -44,7 +44,7 @@ impl Tenant {
         Self::with(cluster, json!({})).await
     }
 
-    /// A customer with more than a name: plan or limits as the operator's route takes them.
+    /// Creates a customer with more than a name: a plan or limits, as the operator's route takes them.
     pub async fn with(cluster: &Cluster, more: Value) -> Self {
         let client = client();
         let body = merged(json!({ "name": format!("Customer {}", number()) }), &more);
@@ -58,12 +58,12 @@ impl Tenant {
         }
     }
 
-    /// The customer at a node.
+    /// A client of the customer at a node.
     pub fn api(&self, node: u64) -> Api {
         self.cluster.api(node, &self.client).with_key(&self.key)
     }
 
-    /// The customer at the first node that runs.
+    /// A client of the customer at the first running node.
     pub fn any(&self) -> Api {
         self.api(self.cluster.running_node())
     }
@@ -72,32 +72,32 @@ impl Tenant {
         self.cluster.simulator(&self.client)
     }
 
-    /// A channel that was never paired.
+    /// Creates a channel without pairing it.
     pub async fn channel(&self, name: &str) -> String {
         string(&self.any().post("/v1/channels", json!({ "name": name })).await.expect(201)["id"])
     }
 
-    /// A connected channel with a phone of its own.
+    /// Creates a connected channel with its own phone.
     pub async fn paired(&self, name: &str) -> Paired {
         let number = number();
         self.simulator().phone(&number, json!({})).await;
         self.paired_as(name, &number).await
     }
 
-    /// A connected channel of a phone that is registered.
+    /// Creates a connected channel with a registered phone.
     pub async fn paired_as(&self, name: &str, number: &str) -> Paired {
         let (id, number) = (self.channel(name).await, number.to_owned());
         pair(&self.any(), &self.simulator(), &id, &number).await;
         Paired { id, number }
     }
 
-    /// An endpoint with a secret of its own; `more` adds to the body.
+    /// Creates an endpoint with its own secret; `more` adds to the body.
     pub async fn endpoint(&self, url: &str, events: &[&str], more: Value) -> Value {
         let body = merged(json!({ "url": url, "events": events }), &more);
         self.any().post("/v1/webhook-endpoints", body).await.expect(201)
     }
 
-    /// Where a channel lives: node, shard and epoch as the operator sees them through `node`.
+    /// The owner of a channel: node, shard and epoch, as `node` reports them to operators.
     pub async fn owner(&self, node: u64, channel: &str) -> Owner {
         let operator = self.cluster.operator(node, &self.client);
         let row = operator.get(&format!("/v1/admin/channels/{channel}")).await.expect(200);
@@ -111,7 +111,7 @@ impl Tenant {
 
 impl Drop for Tenant {
     fn drop(&mut self) {
-        // The cluster may be shared and outlive the failing test; its logs are wanted now.
+        // The cluster may be shared and outlive the failing test, so its logs are printed now.
         if std::thread::panicking() {
             self.cluster.print_logs();
         }
@@ -135,7 +135,7 @@ impl Paired {
     }
 }
 
-/// Who holds a channel.
+/// The owner of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub node: u64,
@@ -143,14 +143,14 @@ pub struct Owner {
     pub epoch: u64,
 }
 
-/// Lets a phone scan the channel's QR, and waits until the channel is connected.
+/// Lets a phone scan the channel's QR code, and waits until the channel is connected.
 pub async fn pair(api: &Api, simulator: &Simulator, channel: &str, number: &str) {
     pair_within(api, simulator, channel, number, CONNECT).await;
 }
 
-/// As [`pair`], each step of it within so long.
+/// Like [`pair`], with `within` as the deadline of each step.
 pub async fn pair_within(api: &Api, simulator: &Simulator, channel: &str, number: &str, within: Duration) {
-    // A code is gone when its session ended meanwhile, as it does when the shard finds a new leader: there is another.
+    // A code becomes invalid with its session, as on a leader change of the shard; the next attempt reads a new one.
     let scanned = async || {
         eventually(&format!("{number} is linked to {channel}"), within, async || {
             let qr = api.get(&format!("/v1/channels/{channel}/qr?format=raw")).await;
@@ -165,7 +165,7 @@ pub async fn pair_within(api: &Api, simulator: &Simulator, channel: &str, number
         let answer = api.get(&format!("/v1/channels/{channel}")).await;
         match answer.json()["status"].as_str() {
             Some("connected") => return Ok(()),
-            // What was scanned is lost when the session ends before it is committed.
+            // A scan is lost when the session ends before it is committed.
             Some("qr") if since.elapsed() > SCAN_AGAIN => since = scanned().await,
             _ => {}
         }
@@ -183,7 +183,7 @@ pub async fn wait_status(api: &Api, channel: &str, status: &str, within: Duratio
     .await
 }
 
-/// The body of a text.
+/// The body of a text message.
 pub fn text(to: &str, text: &str) -> Value {
     json!({ "type": "text", "to": to, "text": text })
 }

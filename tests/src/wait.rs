@@ -1,16 +1,16 @@
-//! Conditions with a deadline: the one way in which tests wait.
+//! Conditions with a deadline: the only way in which tests wait.
 
 use std::time::{Duration, Instant};
 
-/// How soon a condition is asked again at the earliest, and at the latest. Between them after as long as it took to ask: what costs
-/// much is not to keep a processor busy that others wait for.
+/// The shortest and longest pause between two probes. In between, the pause is as long as the probe took, so that
+/// expensive probes do not keep a core busy.
 const SOONEST: Duration = Duration::from_millis(25);
 const LATEST: Duration = Duration::from_millis(250);
 
-/// Asks `probe` until it answers `Ok`.
+/// Calls `probe` until it returns `Ok`.
 ///
 /// # Panics
-/// With what was waited for and the last `Err`, when `within` has passed.
+/// If `within` has passed, with the condition and the last `Err`.
 pub async fn eventually<T>(what: &str, within: Duration, mut probe: impl AsyncFnMut() -> Result<T, String>) -> T {
     let start = Instant::now();
     loop {
@@ -23,15 +23,15 @@ pub async fn eventually<T>(what: &str, within: Duration, mut probe: impl AsyncFn
     }
 }
 
-/// Turns a truth into what [`eventually`] understands.
+/// Turns a condition into a result for [`eventually`].
 ///
 /// # Errors
-/// `otherwise`, when `holds` is false.
+/// `otherwise`, if `holds` is false.
 pub fn check(holds: bool, otherwise: impl Into<String>) -> Result<(), String> {
     if holds { Ok(()) } else { Err(otherwise.into()) }
 }
 
-/// Seconds, shorter to read in a test.
+/// A shorter name for seconds.
 pub const fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }

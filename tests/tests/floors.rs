@@ -1,5 +1,5 @@
-//! The order of the house, read from the sources: which crate may use which, what a pure crate does without, and that the
-//! modules of a crate form no cycles (docs/design/floors.md).
+//! The layering, read from the sources: which crate may use which, what pure crates must not use, and that the modules
+//! of a crate form no cycles (docs/design/floors.md).
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use tests::sources::checkout;
 
-/// The crates with their folders, the lowest first: each may use those before it.
+/// The crates with their folders, the lowest first. Each may use those before it.
 const FLOORS: [(&str, &str); 12] = [
     ("model", "model"),
     ("machine", "raft/machine"),
@@ -28,7 +28,7 @@ const FLOORS: [(&str, &str); 12] = [
 /// Crates of plain values and functions.
 const PURE: [&str; 5] = ["model", "machine", "directory", "traffic", "state"];
 
-/// What a pure crate does without: its own name for a runtime, a disk, a network or another's clock.
+/// Dependencies that a pure crate must not have: runtimes, disks, networks, and clocks of others.
 const IMPURE: [&str; 14] = [
     "async-trait",
     "fail",
@@ -46,10 +46,10 @@ const IMPURE: [&str; 14] = [
     "tracing",
 ];
 
-/// Libraries that only some crates may name.
+/// Libraries that only some crates may use.
 const KEPT: [(&str, &[&str]); 3] = [("openraft", &["raft"]), ("rocksdb", &["raft"]), ("salvo", &["api", "node"])];
 
-/// Modules that still form cycles, a knot a line. Whoever cuts one shortens this list; it never grows.
+/// Modules that still form cycles, one cycle a line. The list only shrinks: remove a cycle here when you break it.
 const KNOTS: &[(&str, &[&str])] = &[("whatsapp", &["inbound", "line", "outbound", "wire"])];
 
 fn read(path: &Path) -> String {
@@ -95,7 +95,7 @@ fn product(source: &str) -> String {
             kept.push('\n');
             continue;
         }
-        // The item that follows: a line, or all up to the brace that ends it.
+        // Skips the next item: a line, or everything up to its closing brace.
         let indent = &line[..line.len() - line.trim_start().len()];
         let mut item = lines.by_ref().skip_while(|line| line.trim_start().starts_with("#["));
         if !item.next().unwrap_or_default().ends_with(';') {
@@ -106,7 +106,7 @@ fn product(source: &str) -> String {
     kept
 }
 
-/// The crate's modules that a piece of its code names: what follows `crate::`, and `super::` where that is the crate.
+/// The modules of the crate that a piece of code names: after `crate::`, and after `super::` where that is the crate.
 fn named(code: &str, depth: usize, modules: &BTreeMap<String, String>) -> BTreeSet<String> {
     let root = "super::".repeat(depth);
     let mut found = BTreeSet::new();
@@ -127,7 +127,7 @@ fn named(code: &str, depth: usize, modules: &BTreeMap<String, String>) -> BTreeS
     found
 }
 
-/// The paths of a group, of which the opening brace is gone.
+/// The paths of a `use` group whose opening brace has been removed.
 fn parts(group: &str) -> Vec<&str> {
     let (mut depth, mut begin, mut parts) = (0_u32, 0, Vec::new());
     for (at, c) in group.char_indices() {
@@ -147,7 +147,7 @@ fn parts(group: &str) -> Vec<&str> {
     parts
 }
 
-/// The source files below a folder with their depth in the tree of modules, but for those of tests alone.
+/// The source files below a folder with their depth in the module tree, without files that are only tests.
 fn collect(folder: &Path, depth: usize, into: &mut Vec<(String, usize)>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -164,7 +164,7 @@ fn collect(folder: &Path, depth: usize, into: &mut Vec<(String, usize)>) {
     }
 }
 
-/// The code of each module of a crate that its `lib.rs` names outside of tests, and which others it uses.
+/// The modules that `lib.rs` of a crate declares outside of tests, and which other modules each uses.
 fn arrows(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
     let lib = product(&read(&source.join("lib.rs")));
     let declared =
@@ -202,15 +202,15 @@ fn knots(arrows: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Vec<String>> {
     arrows.keys().map(knot).filter(|knot| !knot.is_empty()).collect()
 }
 
-/// What a manifest's lines are called that hold a word: features and dependencies.
+/// The names of features and dependencies on the lines of a manifest that contain a word.
 fn named_with(folder: &str, word: &str) -> Vec<String> {
     let manifest = read(&checkout().join(folder).join("Cargo.toml"));
     let lines = manifest.lines().filter(|line| !line.starts_with('#') && line.contains(word));
     lines.filter_map(|line| line.split([' ', '=', '.']).next()).map(str::to_owned).collect()
 }
 
-/// The test network's certificates are signed by nobody. What takes them must be in no build for customers; `.ci/whatsapp` looks at
-/// the builds themselves.
+/// The test network's certificates are self-signed. Code that accepts them must be in no build for customers;
+/// `.ci/whatsapp` checks the builds themselves.
 #[test]
 fn only_builds_with_the_test_network_take_certificates_that_nobody_signed() {
     let folders = FLOORS.iter().map(|(_, folder)| *folder).chain(["", "testnet", "tests"]);

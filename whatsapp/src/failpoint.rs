@@ -1,10 +1,11 @@
-//! Places at which a build for tests can be told to die, faults that it can be told to have, and what it can be told to be due. They
-//! are nothing in any other build. What they mean, and how they are armed, stands in `raft::failpoint`, which this crate lies below.
+//! Failpoints of test builds: steps at which the process can crash, bugs that can be put back, and periodic work that
+//! can be made due. Other builds contain none. `raft::failpoint` explains them and how to arm them; this crate is below
+//! `raft` and cannot use it.
 
-/// Whether this build has any.
+/// Whether this build has failpoints.
 pub const COMPILED: bool = cfg!(feature = "failpoints");
 
-/// A place where the process can die.
+/// A step at which the process can crash.
 #[derive(Clone, Copy, Debug)]
 pub enum Point {
     StateBeforeCommit,
@@ -28,7 +29,7 @@ pub enum Point {
     SenderKeySent,
 }
 
-/// A fault put back on purpose.
+/// A bug that a test puts back on purpose.
 #[derive(Clone, Copy, Debug)]
 pub enum Bug {
     WireBeforeLog,
@@ -36,7 +37,7 @@ pub enum Bug {
     RatchetsAfterWire,
 }
 
-/// What comes once in days otherwise.
+/// Work that is otherwise due only once in days.
 #[derive(Clone, Copy, Debug)]
 pub enum Due {
     SignedPrekey,
@@ -89,23 +90,23 @@ impl Due {
     }
 }
 
-/// Does here what the point was armed with.
+/// Runs the action that the failpoint is armed with, if any.
 #[inline(always)]
 pub fn reach(point: Point) {
-    // Without failpoints the name is not used.
+    // Without failpoints the point is unused.
     let _ = point;
     #[cfg(feature = "failpoints")]
     fail::fail_point!(point.name(), |_| die(point.name()));
 }
 
-/// The process's log says where it died, so that a test knows that it was not elsewhere.
+/// Prints where the process died, so that a test can tell that it was here.
 #[cfg(feature = "failpoints")]
 fn die(point: &str) -> ! {
     eprintln!("died at {point}");
     std::process::abort()
 }
 
-/// Whether a fault is to show here and now.
+/// Whether a test has put this bug back.
 #[inline(always)]
 pub fn has(bug: Bug) -> bool {
     let _ = bug;
@@ -114,7 +115,7 @@ pub fn has(bug: Bug) -> bool {
     false
 }
 
-/// Whether something is due here and now that is not otherwise.
+/// Whether a test has made this work due.
 #[inline(always)]
 pub fn is_due(due: Due) -> bool {
     let _ = due;

@@ -1,5 +1,6 @@
-//! What comes in: [`hook`] for messages, [`events`] for everything else, [`inbox`] on its way to the owner; [`message`] turns
-//! the library's messages into the gateway's, [`content`] what they say, [`polls`] what was voted for, [`groups`] what it tells of groups.
+//! Inbound traffic: [`hook`] takes messages, [`events`] everything else, [`inbox`] queues items for the owner.
+//! [`message`] turns the library's messages into the gateway's, with [`content`] for their content, [`polls`] for votes
+//! and [`groups`] for group notices.
 
 mod content;
 pub mod events;
@@ -12,7 +13,7 @@ mod polls;
 use model::address::Address;
 use wacore_binary::Jid;
 
-/// The phone address, where there is one.
+/// The phone address if there is one, else the given one.
 fn best(jid: &Jid, alternative: Option<&Jid>) -> Option<Address> {
     message::address(alternative.filter(|alternative| alternative.is_pn()).unwrap_or(jid))
 }

@@ -1,15 +1,16 @@
 //! The driver `whatsapp`: sessions with the real network, through the client library `whatsapp-rust`.
 //!
-//! What holds: no byte goes to the network before everything that was stored before it is on a quorum; a client and all of its
-//! session live on one thread; the library never reconnects by itself.
+//! Invariants: bytes leave for the network only after every earlier write of state is on a quorum; a client and
+//! everything of its session live on one thread; the library never reconnects by itself.
 //!
-//! - [`session`]: what the owner calls. [`life`]: opening, pairing, login, the end. [`line`]: what both share.
+//! - [`session`]: the calls of the owner. [`life`]: opening, pairing, login, end. [`line`]: the state that both share.
 //! - [`threads`]: session threads. [`watchdog`]: cuts sessions whose fence has passed.
-//! - [`state`]: the state log and the library's store over it. [`wire`]: connections, and the gate before them.
-//! - [`operations`]: what is asked beside messages. [`inbound`], [`outbound`]: messages and what is said of them. [`transfers`]: media. [`verdict`]: why the network ends a session.
-//! - [`version`]: which client of the network's sessions say they are. [`telemetry`]: what is counted.
+//! - [`state`]: the state log, and the library's store on top of it. [`wire`]: connections, and the gate before them.
+//! - [`operations`]: requests other than messages. [`inbound`], [`outbound`]: messages and their receipts.
+//!   [`transfers`]: media. [`verdict`]: why the network ended a session.
+//! - [`version`]: the client version that sessions announce. [`telemetry`]: metrics.
 //!
-//! Nothing of the library's types leaves the crate.
+//! No type of the library leaves this crate.
 
 #![cfg(feature = "driver")]
 
@@ -54,20 +55,20 @@ use self::wire::dial::Way;
 pub use self::wire::dial::{Endpoint, EndpointError};
 use self::wire::proxy::Proxy;
 
-/// How a node speaks to the network.
+/// Configuration of the connection between a node and the network.
 pub struct Settings {
     /// Session threads; 0 takes half the cores.
     pub threads: usize,
-    /// What sessions say they are; without one, the release's until the network refuses it.
+    /// The client version that sessions announce. `None` means this release's version, until the network refuses it.
     pub version: Option<ClientVersion>,
     pub endpoint: Endpoint,
-    /// Sessions of this node at most.
+    /// The most sessions that this node holds at a time.
     pub sessions_max: usize,
-    /// Where the proxies of channels may stand.
+    /// The addresses at which the proxies of channels may be.
     pub targets: TargetPolicy,
 }
 
-/// The real network. Clones share its threads.
+/// The real network. Clones share its session threads.
 #[derive(Clone)]
 pub struct WhatsappNetwork {
     shared: Arc<Shared>,
@@ -85,7 +86,7 @@ struct Shared {
 
 impl WhatsappNetwork {
     /// # Errors
-    /// No threads could be started.
+    /// The session threads or the watchdog's thread could not be started.
     pub fn start(settings: Settings) -> io::Result<Self> {
         telemetry::describe();
         let Settings { threads, version, endpoint, sessions_max, targets } = settings;
@@ -118,7 +119,7 @@ impl Network for WhatsappNetwork {
             return Err(OpenError::Fenced);
         }
         let shared = &self.shared;
-        // What cannot be read leads nowhere: never past it.
+        // A proxy that cannot be parsed fails the session: connecting without the proxy is not an option.
         let proxy = proxy.map(|url| Proxy::parse(&url, Arc::clone(&shared.targets))).transpose();
         let proxy = proxy.map_err(|error| OpenError::Unreachable(error.to_string()))?;
         let way = Way::new(&shared.endpoint, proxy);

@@ -1,4 +1,4 @@
-//! A session's life on its thread: opening, pairing, logging in, live, ended.
+//! The life of a session on its thread: open, pair, log in, live, end.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,57 +34,58 @@ use crate::wire::dial::{Endpoint, Way};
 use crate::wire::http::Http;
 use crate::wire::transport::Dialler;
 
-/// How often the library's saver looks for a device that changed; bytes to the network store it before.
+/// How often the library's background saver checks for a changed device. Sending bytes stores the device before that.
 const SAVE_EVERY: Duration = Duration::from_secs(30);
 
-/// How long receipts from groups wait for the acceptance of a message that an earlier session may have sent. Its outbox sends what
-/// is not accepted at once after the log-in, and the network answers.
+/// How long group receipts wait for the acceptance of a message that an earlier session may have sent. The outbox
+/// resends unaccepted messages right after the login, and the network answers.
 const SETTLED_AFTER: Duration = Duration::from_secs(10);
 
-/// How often a live session looks after itself.
+/// How often a live session checks itself.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
-/// At how many looks it is weighed, and the bytes with which it begins anew: its caches are then as they were at first.
+/// Every how many checks a session's memory is measured, and above how many bytes it logs in again with empty caches.
 const WEIGHED_EVERY: u32 = 10;
 const LARGEST_SESSION: u64 = 16 << 20;
 
-/// Not before so many looks, an hour: what the channel needs all the time is in them again soon, and its customer is told of each end.
+/// The first check that may end a session for its memory, after an hour: its working set is cached again soon, and the
+/// customer sees each end.
 const RENEWED_AFTER: u32 = 120;
 
-/// How far both watermarks of prekeys rise after a restore, at least: ids that were uploaded after the backup must never get another key.
+/// By how much both prekey watermarks rise at least after a restore: an id must never be uploaded with two keys.
 const PREKEYS_AHEAD: u32 = 20_000;
 
-/// How much further they rise, by chance: the same backup may be restored twice, and each time other keys are offered.
+/// Range of the random part of that rise: if the same backup is restored twice, each restore offers other keys.
 const PREKEYS_APART: u32 = 1_000_000;
 const HIGHEST_PREKEY: u32 = 16_777_215;
 
-/// How long a session that has ended by itself waits until its last state is stored.
+/// How long a session that ended by itself waits for its last state to be stored.
 const STORED_WITHIN: Duration = Duration::from_secs(2);
 
-/// How soon the network has to give the first QR text.
+/// How long the network may take to send the first QR text.
 const QR_WITHIN: Duration = Duration::from_secs(60);
 
-/// A refusal so soon after the pairing says that the network never got its end.
+/// A refused login so soon after the pairing means that the network never completed the pairing.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// What a session is made of.
+/// The parts that a session is made of.
 pub struct Birth {
     pub line: Arc<Line>,
     pub node: NodeId,
     pub purpose: Purpose,
     pub endpoint: Endpoint,
-    /// Of everything that the session says or fetches.
+    /// The route of all traffic of the session.
     pub way: Way,
     pub versions: Arc<Versions>,
     pub runtime: SessionRuntime,
     pub outgoing: Arc<Outgoing>,
     pub messages: mpsc::Receiver<Box<Outbound>>,
     pub operations: Arc<Operations>,
-    /// The client, for what the owner calls.
+    /// Publishes the client, which the owner's calls use.
     pub clients: tokio::sync::watch::Sender<Option<Arc<Client>>>,
 }
 
-/// Lives a session to its end. Its log and its line are closed then.
+/// Runs a session to its end. On return its state log and its line are closed.
 pub async fn live(birth: Birth) {
     let line = Arc::clone(&birth.line);
     let _living = Living::begin();
@@ -101,7 +102,7 @@ pub async fn live(birth: Birth) {
     let lived_well = lived.is_ok();
     let end = lived.err().unwrap_or_else(|| EndReason::Transport("the connection ended".into()));
     line.note_end(end.clone());
-    // What is stored of a pairing can log in.
+    // A session with a stored device could have logged in: this counts as a failed login.
     if !line.is_logged_in() && line.log().has(keys::DEVICE) {
         telemetry::not_logged_in(line.end().as_ref());
     }
@@ -113,16 +114,16 @@ pub async fn live(birth: Birth) {
         }
     }
     if lived_well {
-        // What the end itself has stored is not to be lost by it. A session that was cut has nothing more to store.
+        // Stores what the end itself has written. A session that was cut has nothing more to store.
         let _ = tokio::time::timeout(STORED_WITHIN, line.log().flush()).await;
     }
     line.cut(end);
     line.close_events();
-    // The owner's hold on the session must not keep the client.
+    // The owner's handle outlives the session, and must not keep the client alive.
     if let Some(client) = clients.send_replace(None) {
         client.signal_shutdown_sync();
     }
-    // The writer ends once the log is closed.
+    // The writer ends when the log is closed.
     let _ = writer.await;
 }
 
@@ -209,7 +210,8 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
                 return Ok(());
             }
         }
-        // What is stored can log in, whether the network heard so or not. An earlier session may have come so far and told nobody.
+        // A stored device can log in, whether the network has heard so or not. An earlier session may have stored it
+        // and died before reporting it.
         line.log().barrier().await.map_err(end_of)?;
         line.set_pairs(false);
         line.forget_end();
@@ -237,7 +239,7 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
         }
         std::future::pending::<()>().await;
     };
-    // Of this one the library makes no event.
+    // The library has no event for this refusal.
     let mut refused = client.wait_for_node(NodeFilter::tag("stream:error").attr("code", verdict::TOO_MANY.to_string()));
     let is_too_many = tokio::select! {
         () = client.run() => matches!(refused.try_recv(), Ok(Some(_))),
@@ -253,7 +255,7 @@ async fn run(birth: Birth, version: ClientVersion) -> Result<(), EndReason> {
     Ok(())
 }
 
-/// What a failure of the library's store means: where the store below it cannot be reached, nothing is wrong with what is stored.
+/// Maps a failure of the library's store. If the store below is unreachable, the stored state is not at fault.
 fn end_of_store(error: impl Error + 'static) -> EndReason {
     let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
     while let Some(error) = cause {
@@ -265,7 +267,7 @@ fn end_of_store(error: impl Error + 'static) -> EndReason {
     EndReason::AuthState(error.to_string())
 }
 
-/// The store, which tells of each pair of a LID and a number that it did not know.
+/// Creates the store, which reports each new pair of a LID and a phone number.
 fn backend(line: &Arc<Line>) -> Backend {
     let told: Weak<Line> = Arc::downgrade(line);
     let on_pair = move |pair: &LidPnMappingEntry| {
@@ -293,14 +295,14 @@ async fn raise_prekeys(devices: &PersistenceManager) {
     devices.process_command(command).await;
 }
 
-/// Offers prekeys that a restored channel can use, beside those that were offered after its backup. A session that ends before leaves
-/// that to the next one, which begins anew as well.
+/// Uploads prekeys that a restored channel can use, in addition to those uploaded after its backup. If the session ends
+/// before, the next one repeats the restore and the upload.
 async fn declare_prekeys(client: &Client, backend: &Backend) -> anyhow::Result<()> {
     client.refresh_pre_keys().await?;
     Ok(backend.has_begun_anew()?)
 }
 
-/// Who owns the session, for a test network's ledger; the real one is told nothing.
+/// Headers that name the owner of the session, for the ledger of a test network. The real network gets none.
 fn headers(node: NodeId, epoch: u64) -> Vec<(HeaderName, HeaderValue)> {
     if cfg!(feature = "testnet") {
         return vec![
@@ -311,17 +313,17 @@ fn headers(node: NodeId, epoch: u64) -> Vec<(HeaderName, HeaderValue)> {
     Vec::new()
 }
 
-/// The library's caches, for a thousand sessions in a process.
+/// Sizes of the library's caches, for a thousand sessions in a process.
 fn caches() -> CacheConfig {
     const HOUR: Option<Duration> = Some(Duration::from_secs(3_600));
     CacheConfig {
         group_cache: CacheEntryConfig::new(HOUR, 64),
         device_registry_cache: CacheEntryConfig::new(HOUR, 512),
         recent_messages: CacheEntryConfig::new(HOUR, 0),
-        // The rows say who has a group's key. Kept in memory, the library would forget somebody under one name alone.
+        // The rows record who has a group's key. The library's cache would forget a device under only one of its names.
         sender_key_devices_cache: CacheEntryConfig::new(HOUR, 0),
         session_locks_capacity: 2_000,
-        // Each takes some 30 KiB, whether anything is in it or not; one that is busy stays beyond that.
+        // Each lane takes about 30 KiB, used or not. Busy lanes may exceed this capacity.
         chat_lanes_capacity: 32,
         resend_rate_limiter_capacity: 256,
         sent_message_ttl_secs: 7 * 86_400,
@@ -330,7 +332,7 @@ fn caches() -> CacheConfig {
     }
 }
 
-/// Tasks that live as long as the session does.
+/// Background tasks that live as long as the session.
 struct Beside(Vec<tokio::task::JoinHandle<()>>);
 
 impl Beside {
@@ -368,16 +370,16 @@ impl Drop for Beside {
     }
 }
 
-/// Notes what the library says that a session takes. One that takes too much logs in anew, where nothing that came in waits.
+/// Records a session's memory as the library reports it. Above the limit it logs in again, once no item waits.
 async fn weigh(line: &Line, client: &Arc<Client>, look: u32) {
     let report = Box::pin(client.memory_report()).await;
     metrics::histogram!("gateway_whatsapp_session_bytes").record(report.total_estimated_bytes() as f64);
-    // LIDs are read again at each log-in.
+    // LIDs do not count: each login reads them again.
     let lids = report.lid_pn_lid_entries.bytes + report.lid_pn_pn_entries.bytes;
     let bytes = report.total_estimated_bytes().saturating_sub(lids);
     if is_to_begin_anew(look, bytes) && line.is_logged_in() && !line.is_behind() {
         tracing::warn!(bytes, "a session uses too much memory, and logs in again");
-        // The end of the session, which this brings about, ends this task.
+        // Disconnecting ends the session, and with it this task; so it runs in a task of its own.
         let client = Arc::clone(client);
         tokio::spawn(async move { client.disconnect().await });
     }

@@ -1,7 +1,7 @@
-//! What a session's parts share: the right to speak, the way to the owner, and the end.
+//! State that all parts of a session share: the permission to send, the path of events to the owner, and the end.
 //!
-//! [`Line::kill`] and [`Line::cut`] may be called from any thread and wait for none: they silence the session, poison its state
-//! log and reset its socket before they return.
+//! [`Line::kill`] and [`Line::cut`] may be called from any thread and do not block: before they return, they silence
+//! the session, poison its state log and reset its socket.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::state::log::StateLog;
 use crate::wire::dial;
 use crate::wire::ratchets::Ratchets;
 
-/// Events that wait for room at the owner. One that never reads loses its session.
+/// Events that may wait for the owner. The session of an owner that does not read them is cut.
 const MOST_EVENTS: usize = 4_096;
 
 pub struct Line {
@@ -28,9 +28,9 @@ pub struct Line {
     log: Arc<StateLog>,
     inbox: Inbox,
     ratchets: Ratchets,
-    /// The session is over, or to be ended now.
+    /// Cancelled when the session is over or has to end now.
     stopped: CancellationToken,
-    /// Its owner wants to hear nothing more.
+    /// Cancelled when the owner wants no further events.
     killed: CancellationToken,
     state: Mutex<State>,
 }
@@ -39,19 +39,19 @@ pub struct Line {
 struct State {
     socket: Option<OwnedFd>,
     events: Option<mpsc::Sender<SessionEvent>>,
-    /// What is reported at last; the first reason counts.
+    /// The event to report last, which says why the session ended. The first reason counts.
     last: Option<SessionEvent>,
     logged_in: bool,
-    /// A code may be asked for: the network has shown the first QR text, and no phone has taken it.
+    /// Whether a pairing code may be requested: the network has shown the first QR text, and no phone has used it yet.
     pairs: bool,
-    /// Until when a pairing may stay as it is.
+    /// Deadline by which a pairing has to make progress.
     pairing_due: Option<Instant>,
-    /// The account is not to be shown as available.
+    /// Whether the account must not be shown as available.
     hides: bool,
     muted: bool,
 }
 
-/// The session may not speak any more.
+/// Why the session may no longer send.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 pub enum Silent {
     #[error("the fence has passed")]
@@ -61,7 +61,7 @@ pub enum Silent {
 }
 
 impl Line {
-    /// A session's line, and the events that wait to be carried to its owner.
+    /// Creates the line of a session, and the receiver of the events that [`carry`](Self::carry) passes to its owner.
     pub fn new(fence: Fence, log: Arc<StateLog>) -> (Arc<Self>, mpsc::Receiver<SessionEvent>) {
         let (events, waiting) = mpsc::channel(MOST_EVENTS);
         let state = State { events: Some(events), ..State::default() };
@@ -101,10 +101,10 @@ impl Line {
         &self.stopped
     }
 
-    /// Whether a byte may leave now. Once refused, none ever may again, even when the fence moves on.
+    /// Whether a byte may be sent now. After one refusal nothing is ever sent again, even if the fence moves on.
     ///
     /// # Errors
-    /// It may not.
+    /// The fence has passed, or the session has ended.
     pub fn may_speak(&self) -> Result<(), Silent> {
         if self.stopped.is_cancelled() {
             return Err(Silent::Ended);
@@ -120,10 +120,10 @@ impl Line {
         !self.stopped.is_cancelled() && !self.fence.is_live()
     }
 
-    /// Keeps a hold on the socket, to reset it by.
+    /// Keeps a duplicate of the socket, by which the session can reset it.
     ///
     /// # Errors
-    /// The session has ended meanwhile: the socket is reset.
+    /// The session has ended meanwhile; the socket has been reset.
     pub fn hold_socket(&self, socket: OwnedFd) -> Result<(), Silent> {
         {
             let mut state = self.state.lock();
@@ -136,7 +136,7 @@ impl Line {
         Err(Silent::Ended)
     }
 
-    /// Notes why the session ends, unless that is known already.
+    /// Records why the session ends, unless a reason is recorded already.
     pub fn note_end(&self, reason: EndReason) {
         self.note_last(SessionEvent::Ended(reason));
     }
@@ -145,7 +145,7 @@ impl Line {
         self.state.lock().last.get_or_insert(event);
     }
 
-    /// Why the session ends, where that is known and its owner has not ended it.
+    /// Why the session ends; `None` while that is unknown, and when the owner ended it.
     pub fn end(&self) -> Option<EndReason> {
         let state = self.state.lock();
         match &state.last {
@@ -154,12 +154,12 @@ impl Line {
         }
     }
 
-    /// What ended a pairing's connection does not end the session, which logs in.
+    /// Forgets why a pairing's connection ended: the session continues with the login.
     pub fn forget_end(&self) {
         self.state.lock().last = None;
     }
 
-    /// A device that was never known is not one that was unlinked.
+    /// Turns "unlinked" into "invalidated": a device that the network never knew was not unlinked.
     pub fn soften_unlinked(&self) {
         let mut state = self.state.lock();
         if matches!(state.last, Some(SessionEvent::Ended(EndReason::Unlinked))) {
@@ -167,12 +167,12 @@ impl Line {
         }
     }
 
-    /// Whether the network refuses the version of its client that the session says it is.
+    /// Whether the network refuses the client version that the session announces.
     pub fn is_outdated(&self) -> bool {
         matches!(self.state.lock().last, Some(SessionEvent::Ended(EndReason::ClientOutdated)))
     }
 
-    /// There is a later one, which the next session says it is.
+    /// Turns "client outdated" into a transport error: a later version is known, and the next session announces it.
     pub fn soften_outdated(&self) {
         let mut state = self.state.lock();
         if matches!(state.last, Some(SessionEvent::Ended(EndReason::ClientOutdated))) {
@@ -181,7 +181,7 @@ impl Line {
         }
     }
 
-    /// A connection that broke did so for a reason that the library makes no event of.
+    /// Records too many logins as the reason why the connection broke; the library has no event for that.
     pub fn note_too_many_logins(&self) {
         let mut state = self.state.lock();
         if matches!(state.last, None | Some(SessionEvent::Ended(EndReason::Transport(_)))) {
@@ -189,13 +189,13 @@ impl Line {
         }
     }
 
-    /// Ends the session at once.
+    /// Ends the session at once, for this reason unless one is recorded already.
     pub fn cut(&self, reason: EndReason) {
         self.note_end(reason);
         self.stop();
     }
 
-    /// Ends it, and reports nothing of that nor of what waits.
+    /// Ends the session at once, and drops the events that wait, including the last one.
     pub fn kill(&self) {
         {
             let mut state = self.state.lock();
@@ -230,14 +230,14 @@ impl Line {
         self.state.lock().pairs = pairs;
     }
 
-    /// A pairing may stay as it is for so long from now on, or longer where that was said before.
+    /// Extends the deadline of a pairing to `time` from now, unless it is later already.
     pub fn pairs_for(&self, time: Duration) {
         let due = Instant::now() + time;
         let mut state = self.state.lock();
         state.pairing_due = state.pairing_due.max(Some(due));
     }
 
-    /// Returns once a pairing has stayed as it was for too long.
+    /// Returns when the deadline of a pairing has passed.
     pub async fn pairing_stalls(&self) {
         loop {
             let due = self.state.lock().pairing_due;
@@ -252,7 +252,7 @@ impl Line {
         self.state.lock().logged_in = true;
     }
 
-    /// Whether the account is not to be shown as available.
+    /// Whether the account must not be shown as available.
     pub fn hides(&self) -> bool {
         self.state.lock().hides
     }
@@ -261,7 +261,7 @@ impl Line {
         self.state.lock().hides = hides;
     }
 
-    /// Tells the owner, behind what was told before.
+    /// Reports an event to the owner, after all earlier ones. Cuts the session when the queue is full.
     pub fn report(&self, event: SessionEvent) {
         let events = self.state.lock().events.clone();
         if let Some(events) = events
@@ -271,24 +271,24 @@ impl Line {
         }
     }
 
-    /// Reports an item that has its row before the network can be told that it came.
+    /// Reports an item whose row is durable before the network can receive its acknowledgement.
     pub fn keep(&self, id: Option<ItemId>, at: Timestamp, kind: InboundKind) {
         if let Err(error) = self.inbox.keep(id, at, kind) {
             self.cut(end_of(error));
         }
     }
 
-    /// As [`keep`](Self::keep), of a receipt: `knows` says whether this session has heard of its message.
+    /// Like [`keep`](Self::keep), for a receipt. `knows` says whether the message was accepted in this session.
     pub fn keep_receipt(&self, at: Timestamp, receipt: Receipt, knows: impl Fn(&MessageId) -> bool) {
         if let Err(error) = self.inbox.keep_known(None, at, InboundKind::Receipt(receipt), knows) {
             self.cut(end_of(error));
         }
     }
 
-    /// Waits until what came in before is not too much for the owner.
+    /// Waits until the owner has taken enough of the earlier items.
     ///
     /// # Errors
-    /// The session has ended, by this or otherwise.
+    /// The session has ended: because the owner was too slow, or for another reason.
     pub async fn room_for_more(&self) -> Result<(), Silent> {
         if !self.inbox.has_room().await {
             self.cut(EndReason::Transport("what came in is not taken in time".into()));
@@ -296,17 +296,17 @@ impl Line {
         if self.stopped.is_cancelled() { Err(Silent::Ended) } else { Ok(()) }
     }
 
-    /// Whether the owner has more of what came in before it.
+    /// Whether earlier items still wait for the owner.
     pub fn is_behind(&self) -> bool {
         self.inbox.is_behind()
     }
 
-    /// No event follows but the last one.
+    /// Closes the queue of events: only the last one follows.
     pub fn close_events(&self) {
         self.state.lock().events = None;
     }
 
-    /// Carries events to the owner, and at last how the session ended.
+    /// Passes events to the owner, then how the session ended.
     pub async fn carry(&self, mut waiting: mpsc::Receiver<SessionEvent>, owner: mpsc::Sender<SessionEvent>) {
         while let Some(event) = waiting.recv().await {
             if !self.hand_over(&owner, event).await {
@@ -334,7 +334,7 @@ impl Line {
     }
 }
 
-/// What a failure of the store means for the session.
+/// Maps a failure of the store to the end of the session.
 pub fn end_of(error: AuthError) -> EndReason {
     match error {
         AuthError::Fenced => EndReason::Fenced,

@@ -1,4 +1,4 @@
-//! What the network's media is to the gateway: a handle that says where the bytes are and how they are opened.
+//! Handles of the network's media: where the bytes are, and how to decrypt them.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::state::rows::{pack, unpack};
 
-/// Where bytes are at the network, and how they are opened.
+/// Where media is at the network, and how to decrypt it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handle {
-    /// The network derives keys from it: the same bytes as another kind are another file.
+    /// Key derivation depends on the kind: the same bytes as another kind are another file.
     pub kind: MediaKind,
     pub url: String,
     pub direct_path: String,
@@ -18,20 +18,20 @@ pub struct Handle {
     pub sha256: Vec<u8>,
     pub sealed_sha256: Vec<u8>,
     pub length: u64,
-    /// Unix seconds of the key's making.
+    /// When the key was made, in unix seconds.
     pub key_at: Option<i64>,
-    /// Of media that came in: the message that it came with, by which its phone can be asked for it.
+    /// The message that received media came with; the phone is asked by it to upload the media again.
     #[serde(default)]
     pub message: Option<CameWith>,
 }
 
-/// How the network names the message that media came with.
+/// The network's names for the message that media came with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CameWith {
     pub chat: String,
     pub id: String,
     pub from_me: bool,
-    /// Who wrote it, in a group.
+    /// The author, in a group.
     pub author: Option<String>,
 }
 
@@ -45,7 +45,7 @@ impl Handle {
     }
 }
 
-/// What a message says of its bytes, field by field as the network's messages have them.
+/// A message's fields about its media, as the network's messages have them.
 pub struct Told<'a> {
     pub url: &'a Option<String>,
     pub direct_path: &'a Option<String>,
@@ -58,7 +58,7 @@ pub struct Told<'a> {
 }
 
 impl Told<'_> {
-    /// Media of a kind; without a handle where the message does not say how to get it.
+    /// The media, of this kind; without a handle if the message does not say how to fetch it.
     pub fn media(self, kind: MediaKind) -> Media {
         let handle = self.handle(kind).and_then(|handle| handle.named());
         let sha256 = self.sha256.as_deref().filter(|hash| hash.len() == 32).map(|hash| Sha256Hex(hex::encode(hash)));

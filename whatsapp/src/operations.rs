@@ -1,7 +1,7 @@
-//! What a channel asks of the network beside sending messages.
+//! Requests of a channel to the network, other than messages.
 //!
-//! [`journal`] remembers what was asked: the same id may come again in a later session. [`groups`] does what is about groups,
-//! [`contacts`] about people, and [`presence`] shows the channel. An area that is not here is refused by its name.
+//! [`journal`] records requests, since the same id may come again in a later session. [`groups`], [`contacts`] and
+//! [`presence`] implement an area each. Requests of any other area are refused by its name.
 
 mod contacts;
 mod groups;
@@ -25,13 +25,13 @@ use crate::inbound::message::Own;
 use crate::line::Line;
 use crate::outbound::Outgoing;
 
-/// The network's code for what is so already.
+/// The network's code for a state that exists already.
 const CONFLICT: u16 = 409;
 
-/// Why a question has no answer.
+/// Why a request has no answer.
 enum Outcome {
     Refused(Refused),
-    /// Nobody knows. The owner has given it up, or asks the next session.
+    /// The result is unknown. The owner has given up, or asks the next session.
     Open,
 }
 
@@ -49,7 +49,7 @@ impl Operations {
         Self { line, outgoing, journal }
     }
 
-    /// Takes up what earlier sessions noted; true where nobody heard what became of some of it.
+    /// Reads the journal of earlier sessions; `true` if it has requests whose outcome is unknown.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -57,8 +57,9 @@ impl Operations {
         self.journal.take_up()
     }
 
-    /// Asks, and reports the answer behind the notices of what it changed. One that comes after the owner has given it up counts, too:
-    /// the library takes from it who is in a group, and what was done is told. The library itself waits 75 s for each.
+    /// Runs a request, and reports its answer after the notices of what it changed. An answer that comes after the
+    /// owner gave up still counts: the library learns a group's members from it, and the changes are reported. The
+    /// library waits up to 75 s for each answer.
     pub async fn perform(&self, client: &Client, id: Uuid, operation: Operation) {
         let is_noted = changes(&operation);
         let before = if is_noted { self.journal.begin(id) } else { Before::Nothing };
@@ -93,7 +94,7 @@ impl Operations {
     }
 }
 
-/// One question.
+/// A request in progress.
 struct Asked<'a> {
     line: &'a Line,
     client: &'a Client,
@@ -116,12 +117,12 @@ impl Asked<'_> {
         }
     }
 
-    /// Whether an earlier session may have done it.
+    /// Whether an earlier session may have executed the request.
     fn is_again(&self) -> bool {
         matches!(self.before, Before::Asked(_))
     }
 
-    /// Reports what this question changed: the network tells the others. `part` tells the news of one question apart.
+    /// Reports what this request changed; the network notifies only others. `part` tells several notices apart.
     fn tell(&self, part: u8, news: News) {
         let notice = Notice { actor: self.own.phone().cloned(), news };
         let id = network::driver::ItemId(format!("o/{}/{part}", self.id));
@@ -130,7 +131,7 @@ impl Asked<'_> {
     }
 }
 
-/// Whether asking twice might do something twice. What only looks needs no note.
+/// Whether executing the request twice could change something twice. Requests that only read are not recorded.
 fn changes(operation: &Operation) -> bool {
     let Operation::Groups(operation) = operation else { return false };
     match operation {
@@ -150,7 +151,7 @@ fn changes(operation: &Operation) -> bool {
     }
 }
 
-/// The group whose members a question may change.
+/// The group whose members a request may change.
 fn changes_members_of(operation: &Operation) -> Option<&Address> {
     let Operation::Groups(operation) = operation else { return None };
     match operation {
@@ -161,7 +162,7 @@ fn changes_members_of(operation: &Operation) -> Option<&Address> {
     }
 }
 
-/// What an error of the library means for whoever asked.
+/// Maps an error of the library to the outcome of the request.
 fn outcome(error: impl std::error::Error + 'static) -> Outcome {
     if let Some(rejection) = error.server_rejection() {
         let refused = Refused::new(rejection.code, rejection.text);
@@ -185,7 +186,7 @@ fn jid(address: &Address) -> Answered<wacore_binary::Jid> {
     parsed.map_err(|_| Outcome::Refused(Refused::new(404, "this is no address of the network")))
 }
 
-/// What an operation is called where it is not supported.
+/// The name of an unsupported area in the error.
 fn feature(operation: &Operation) -> &'static str {
     match operation {
         Operation::Groups(_) => "groups",

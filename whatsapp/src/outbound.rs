@@ -1,6 +1,6 @@
-//! What goes out: messages, one after the other in the order in which they were taken, and what the network says of them. The next
-//! one of a chat waits for the answer to the one before it, which goes out again soon where the network refused it for now;
-//! messages of other chats go out meanwhile.
+//! Sends messages, one after the other in the order in which they were queued, and handles the network's answers. The
+//! next message of a chat waits for the answer to the one before it, which is sent again soon if the network refused it
+//! temporarily; messages of other chats go out meanwhile.
 
 mod message;
 mod names;
@@ -32,37 +32,38 @@ use crate::state::backend::Backend;
 use crate::state::backend::polls::Author;
 use crate::telemetry;
 
-/// Messages that may wait to be written, and beside them those that wait behind another one of their chat.
+/// Messages that may wait to be sent, and as many that may be held behind another message of their chat.
 const MOST_WAITING: usize = 1_024;
 
-/// How long one message may take until it is written, whatever it waits for. For somebody new that is the end of what came
-/// while the channel was away, for which the library waits 60 s.
+/// How long sending one message may take, whatever it waits for. A message to somebody new waits for the end of the
+/// offline messages, for which the library allows 60 s.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(90);
 
-/// How long a message is tried again that could not be written, and how soon. Those behind it wait: it must not be overtaken.
+/// How long, and how often, sending a message is retried. Later messages wait, since they must not overtake it.
 const TRIED_FOR: Duration = Duration::from_secs(10);
 const TRIED_EVERY: Duration = Duration::from_millis(250);
 
-/// How soon the network answers where it is not the reason why a message cannot be written.
+/// How long the network may take to answer when the driver checks whether the network is why a message cannot be sent.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
 
-/// The network's code for a message to other members than a group has: the outbox sends it again, to those.
+/// The network's code for an outdated list of a group's members: the outbox sends the message again, to the current
+/// ones.
 const OTHER_MEMBERS: &str = "421";
 
-/// What the network says to a device that writes or asks too much, whoever it writes to.
+/// The network's code for a device that sends or asks too much, regardless of the recipient.
 const TOO_MANY: u16 = 429;
-/// Stands for its silence.
+/// Code that stands for a request without an answer.
 const NO_ANSWER: u16 = 408;
 
 pub struct Outgoing {
     line: Arc<Line>,
-    // Boxed: the queue of each session has room for 32 of them from the start.
+    // Boxed, since the queue of each session allocates room for 32 of them up front.
     waiting: mpsc::Sender<Box<Outbound>>,
     state: Mutex<State>,
     names: Names,
-    /// The session has logged in: messages may go out.
+    /// Notified after the login, when messages may be sent.
     open: Notify,
-    /// The network has said something of a message.
+    /// Notified when the network has answered a message.
     heard: Notify,
 }
 
@@ -73,10 +74,10 @@ impl Outgoing {
         (Arc::new(Self { line, waiting, state, names, open: Notify::new(), heard: Notify::new() }), messages)
     }
 
-    /// Takes a message. One that waits already waits once.
+    /// Queues a message. A message that is queued already is not queued twice.
     ///
     /// # Errors
-    /// The session may not write, or cannot for long.
+    /// The session may not send any more.
     pub async fn take(&self, message: Outbound) -> Result<(), SessionError> {
         if !self.state.lock().queued.insert(message.id.clone()) {
             return Ok(());
@@ -93,8 +94,8 @@ impl Outgoing {
         self.open.notify_one();
     }
 
-    /// Writes what is taken, while the session lives. Where one message cannot be written and the network may be why, the session
-    /// ends: the outbox gives everything to the next one, in order.
+    /// Sends queued messages while the session lives. If a message cannot be sent and the network may be the reason,
+    /// the session ends; the outbox then gives all messages to the next session, in order.
     pub async fn write(&self, client: &Arc<Client>, backend: &Backend, mut messages: mpsc::Receiver<Box<Outbound>>) {
         self.open.notified().await;
         let mut held = VecDeque::new();
@@ -127,7 +128,7 @@ impl Outgoing {
         }
     }
 
-    /// Writes a message, unless the network has told meanwhile that it has it. False where the session has ended over it.
+    /// Sends a message, unless the network has confirmed it meanwhile. `false` when this has ended the session.
     async fn write_now(&self, client: &Client, backend: &Backend, message: &Outbound) -> bool {
         self.confirm_keys(backend);
         let id = &message.id;
@@ -152,7 +153,8 @@ impl Outgoing {
         false
     }
 
-    /// Whom messages told the keys of their groups has them once the network has these. One that is refused or lost told nobody.
+    /// Marks devices as having a group's key once the network has the message that carried the key. A message that is
+    /// refused or lost carried it to nobody.
     fn confirm_keys(&self, backend: &Backend) {
         let told = std::mem::take(&mut self.state.lock().told);
         for (group, until) in told {
@@ -167,7 +169,7 @@ impl Outgoing {
         self.line.cut(EndReason::Transport(format!("a message could not be written: {why}")));
     }
 
-    /// Writes a message; what keeps it from that is waited out, for a while.
+    /// Sends a message, and retries for a while what may be temporary.
     async fn write_in_turn(&self, client: &Client, backend: &Backend, outbound: &Outbound) -> Result<(), Unsent> {
         let began = Instant::now();
         loop {
@@ -203,7 +205,7 @@ impl Outgoing {
             return Err(Unsent::unsupported(format!("messages.{}.elsewhere", content.type_name())));
         };
         if self.knows(&id) {
-            // What went out before it was given again.
+            // An earlier copy of the message has been accepted.
             return Ok(());
         }
         self.state.lock().note_written(unsettled, to.clone(), recipients);
@@ -227,12 +229,12 @@ impl Outgoing {
         Ok(())
     }
 
-    /// The library would encrypt a message that no device of its recipient can read for the channel's own devices, and call
-    /// that a success. For a known peer this asks nobody.
+    /// Checks that a device of the recipient can read the message. Otherwise the library would encrypt it for the
+    /// channel's own devices only, and report success. For a known peer this sends no request.
     async fn check_reach(&self, client: &Client, to: &Jid) -> Result<(), Unsent> {
         let signal = client.signal();
         let mut devices = signal.get_user_devices(std::slice::from_ref(to)).await.map_err(Unsent::of)?;
-        // What the channel writes to its own number is for the account's other devices: it has no session with itself.
+        // A message to the own number is for the account's other devices; the channel has no session with itself.
         let own = [client.pn(), client.lid()];
         let is_itself =
             |device: &Jid| own.iter().flatten().any(|own| own.user == device.user && own.device == device.device);
@@ -255,15 +257,15 @@ impl Outgoing {
         Err(Unsent::Unclear("there is a session with no device of the recipient".into()))
     }
 
-    /// How many members a group has beside the channel. Of one that was written to before this asks nobody.
+    /// The number of a group's members besides the channel. For a group written to before, this sends no request.
     async fn members(&self, client: &Client, group: &Jid) -> Result<u32, Unsent> {
-        // Somebody may have come or gone while the channel was away.
+        // Members may have come or gone while the channel was offline.
         caught_up(client).await?;
         let is_stale = self.state.lock().stale.contains(group);
         let freshness = if is_stale { Freshness::Refresh } else { Freshness::CachePreferred };
         let known = client.groups().query_info_with_freshness(group, freshness).await.map_err(|error| {
             match error.server_rejection() {
-                // The group does not exist, or the channel is not in it.
+                // The group does not exist, or the channel is not a member.
                 Some(rejection) if matches!(rejection.code, 401 | 403 | 404 | 406) => {
                     let text = rejection.text;
                     Unsent::Refused(Refused::new(rejection.code, text).of(RefusedKind::Recipient))
@@ -281,13 +283,13 @@ impl Outgoing {
         Ok(u32::try_from(others).unwrap_or(u32::MAX))
     }
 
-    /// Others may be in a group than were, and nobody has said who: they are asked for again before the next message.
+    /// Marks a group's members as possibly changed, without a notice: the next message queries them first.
     pub fn doubt_members(&self, group: Jid) {
         self.state.lock().stale.insert(group);
     }
 
-    /// The network has a message. A receipt says so, too, and may come first: what is told of a message that is not known to be out
-    /// would be taken for nothing.
+    /// Handles the network's acceptance of a message. A receipt implies it, too, and may come first; it must not be
+    /// reported before the acceptance, or the owner would drop it as a receipt of an unsent message.
     pub fn accepted(&self, id: &MessageId, at: Timestamp) {
         let Some(recipients) = self.state.lock().accept(id) else { return };
         self.heard.notify_one();
@@ -295,12 +297,12 @@ impl Outgoing {
         self.line.inbox().accepted(id);
     }
 
-    /// Whether this session has told that a message is accepted.
+    /// Whether this session has reported the message as accepted.
     pub fn knows(&self, id: &MessageId) -> bool {
         self.state.lock().has_accepted(id)
     }
 
-    /// What the network says of a stanza.
+    /// Handles the network's answer to a message.
     pub fn acknowledged(&self, ack: &ServerAck) {
         let id = MessageId(ack.id.clone());
         let Some(code) = ack.error.as_deref() else {
@@ -327,8 +329,8 @@ impl Outgoing {
     }
 }
 
-/// Waits for the end of what came while the channel was away, before which ratchets are not stored at each message. The library does
-/// so before it makes sure of a session, and that with the channel's own phone is there.
+/// Waits for the end of the offline messages, before which ratchets are not stored with each message. The library waits
+/// for it before it ensures a session, and the session with the channel's own phone exists already.
 async fn caught_up(client: &Client) -> Result<(), Unsent> {
     let phone: Vec<Jid> = [client.pn(), client.lid()].iter().flatten().take(1).map(Jid::to_non_ad).collect();
     client.signal().assert_sessions(&phone).await.map_err(Unsent::of)
@@ -341,11 +343,11 @@ async fn reached(due: Option<Instant>) {
     }
 }
 
-/// What a code of the network means for a message; `None` when it is to be tried again.
+/// The refusal that a code of the network means; `None` when the message has to be sent again.
 fn refusal(code: &str) -> Option<Refused> {
     let number = code.parse().unwrap_or(0);
     let (text, kind) = match number {
-        // The group's members have changed, which concerns groups; and what passes.
+        // The group's members have changed, which only happens in groups; the others are temporary.
         421 | 429 | 500 | 503 => return None,
         404 | 406 => ("the recipient is not known", RefusedKind::Recipient),
         463 => ("reachout_timelock", RefusedKind::Other),
@@ -355,20 +357,20 @@ fn refusal(code: &str) -> Option<Refused> {
     Some(Refused::new(number, text).of(kind))
 }
 
-/// Whether the network answers.
+/// Whether the network answers a ping.
 async fn answers(client: &Client) -> bool {
     client.execute(KeepaliveSpec::with_timeout(ANSWERED_WITHIN)).await.is_ok()
 }
 
-/// Why a message was not written.
+/// Why a message was not sent.
 enum Unsent {
-    /// For good.
+    /// The network refuses the message for good.
     Refused(Refused),
-    /// What was asked before it, for now, by this code of the network's.
+    /// The network has refused a request that precedes the message, temporarily, with this code.
     ForNow(u16),
-    /// By the connection.
+    /// The connection failed.
     Passing(String),
-    /// By one of these, or by what the message itself meets.
+    /// Unknown: the network, the connection or the message itself may be the reason.
     Unclear(String),
 }
 
@@ -381,15 +383,15 @@ impl Unsent {
         }
     }
 
-    /// What has kept a message from being written for long, while the network answers: one that cannot be written must not keep a
-    /// channel from all others for ever.
+    /// The reason after retries failed while the network answers. A message that cannot be sent must not block all
+    /// others of the channel forever.
     fn of_this_message(self, id: &MessageId) -> Self {
         match self {
             Self::Unclear(why) => {
                 tracing::warn!(%id, why, "a message cannot be written, and is refused");
                 Self::recipient("no device of the recipient can be written to")
             }
-            // What is asked for it has no answer, as others have.
+            // Requests for this message get no answer, while others do.
             Self::Passing(_) => Self::ForNow(NO_ANSWER),
             unsent => unsent,
         }
@@ -404,7 +406,7 @@ impl Unsent {
     }
 }
 
-/// How a content is named where it is not supported.
+/// The name of an unsupported content in the error.
 fn feature(content: &Content) -> String {
     format!("messages.{}", content.type_name())
 }

@@ -1,10 +1,10 @@
-//! Bytes that come in pieces, read where one may wait.
+//! Adapts bytes that come in pieces to a blocking reader.
 
 use std::io::{self, Read};
 
 use bytes::Bytes;
 
-/// Reads what `next` waits for; none of it is the end.
+/// Reads the pieces that `next` returns; `None` is the end.
 pub struct Pieces<F> {
     next: F,
     piece: Bytes,

@@ -1,4 +1,4 @@
-//! The owner's hold on a session: what it calls is handed to the session's thread.
+//! The owner's handle of a session: it passes the owner's calls to the session's thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,15 +22,15 @@ use crate::outbound::Outgoing;
 use crate::threads::Place;
 use crate::transfers::Transfers;
 
-/// How long a session may take to close in order, and a logout.
+/// How long an orderly close of a session may take.
 const CLOSED_WITHIN: Duration = Duration::from_secs(2);
-/// How long the network may take to give a code, and how long it holds.
+/// How long the network may take to issue a pairing code, and how long that code is valid.
 const CODE_WITHIN: Duration = Duration::from_secs(15);
 const CODE_HOLDS: Duration = Duration::from_secs(160);
 
 const LOGGED_OUT_WITHIN: Duration = Duration::from_secs(5);
 
-/// Dropped, the session is killed.
+/// The owner's handle of a session. Dropping it kills the session.
 pub struct Handle {
     pub line: Arc<Line>,
     pub outgoing: Arc<Outgoing>,
@@ -38,7 +38,7 @@ pub struct Handle {
     pub transfers: Transfers,
     pub place: Place,
     pub clients: watch::Receiver<Option<Arc<Client>>>,
-    /// Changes when the session's thread is done with it.
+    /// Changes to `true` when the session's thread has finished with the session.
     pub ended: watch::Receiver<bool>,
 }
 
@@ -66,7 +66,7 @@ impl Handle {
         self.client().ok_or(SessionError::NotLoggedIn)
     }
 
-    /// Carries bytes on the session's thread, while the session lives and somebody waits for it.
+    /// Runs a media transfer on the session's thread. It is cancelled when the session stops or the caller is dropped.
     async fn transfer<T: Send + 'static>(
         &self,
         transfer: impl Future<Output = Result<T, MediaError>> + Send + 'static,
@@ -83,12 +83,12 @@ impl Handle {
     }
 
     async fn wait_for_end(&self) {
-        // An error is the thread's part that is gone.
+        // An error means that the sender, and so the session's task, is gone.
         let _ = self.ended.clone().wait_for(|ended| *ended).await;
     }
 }
 
-/// A code as a person types it.
+/// Formats a pairing code the way a person types it.
 fn shown(code: &str) -> String {
     match code.split_at_checked(4) {
         Some((first, second)) if !second.is_empty() && !code.contains('-') => format!("{first}-{second}"),
@@ -96,7 +96,7 @@ fn shown(code: &str) -> String {
     }
 }
 
-/// A task that nobody waits for any more ends.
+/// Aborts the task when its caller no longer waits for it.
 struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
 
 impl<T> Drop for AbortOnDrop<T> {
@@ -146,7 +146,7 @@ impl Session for Handle {
         self.line.inbox().acknowledge(&item).map_err(|error| SessionError::Unreachable(error.to_string()))
     }
 
-    /// The phone shows an operating system of the network's own list: what the gateway would be called is not told.
+    /// Requests a pairing code. `_display_name` is unused: phones show an operating system from the network's list.
     async fn pair_code(&self, phone: &str, _display_name: &str) -> Result<PairCode, PairCodeError> {
         let unreachable = |why: &str| PairCodeError::Unreachable(why.to_owned());
         self.line.may_speak().map_err(|silent| unreachable(&silent.to_string()))?;
@@ -154,7 +154,7 @@ impl Session for Handle {
         self.line.pairs_for(CODE_WITHIN + CODE_HOLDS);
         let options = PairCodeOptions { phone_number: phone.to_owned(), ..PairCodeOptions::default() };
         let asked = self.place.spawn(async move {
-            // The library gives no other code while one may still be typed, nor for a while after it is over here.
+            // The library refuses a new code while an earlier one is valid, and for a while afterwards.
             client.cancel_pair_code().await;
             client.pair_with_code(options).await
         });
@@ -193,7 +193,7 @@ impl Session for Handle {
             let line = Arc::clone(&self.line);
             let close = self.place.spawn(async move {
                 client.disconnect().await;
-                // What is not stored is what an older state begins from: the leases allow it.
+                // State that is not stored is lost; the next session begins from an older one, which the leases allow.
                 if let Err(error) = line.log().flush().await {
                     tracing::debug!(%error, "the last of a session's state was not stored");
                 }

@@ -1,8 +1,9 @@
-//! A session's state between the client library and the replicated store.
+//! A session's state, between the client library and the replicated store.
 //!
-//! - [`log`]: what the library stores, in its order, on its way to a quorum; and what the wire waits for. [`steps`]: what tests know a batch by.
-//! - [`keys`]: the names under which it stands. [`rows`]: how values are written.
-//! - [`backend`]: the library's five store traits over it.
+//! - [`log`]: writes of the library, in order, on their way to a quorum, and the barrier that the wire waits for.
+//!   [`steps`]: which step of the protocol a batch is, for tests.
+//! - [`keys`]: names of rows. [`rows`]: encoding of values.
+//! - [`backend`]: the five store traits of the library, on top of the log.
 
 pub mod backend;
 pub mod keys;

@@ -1,10 +1,10 @@
-//! What the metrics of the driver say, beside those of the client library (`wa_`). Counters and histograms are there from the
-//! start: a rate of what has not happened yet is 0 and not unknown.
+//! The driver's metrics, besides those of the client library (`wa_`). Counters and histograms are registered at the
+//! start, so that the rate of an event that has not happened yet is 0 and not unknown.
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use network::driver::EndReason;
 
-/// What may come of a log-in.
+/// Results of a login.
 const LOGINS: [&str; 11] = [
     LOGGED_IN,
     "transport",
@@ -19,18 +19,19 @@ const LOGINS: [&str; 11] = [
     GIVEN_UP,
 ];
 const LOGGED_IN: &str = "ok";
-/// Its owner ended the session before: nobody answered for a minute, or the channel was stopped.
+/// The owner ended the session before the login: the network did not answer for a minute, or the channel was stopped.
 const GIVEN_UP: &str = "given_up";
 
-/// Codes by which the network says that a message of this release is not as it should be.
+/// Codes by which the network reports that a message of this release is malformed.
 const MALFORMED: [u16; 11] = [400, 479, 487, 488, 489, 490, 491, 492, 493, 494, 495];
 
-/// Who asks for a message again.
+/// Who asks for a message to be sent again.
 #[derive(Clone, Copy, Debug)]
 pub enum Asker {
-    /// A device that could not read one of the channel's.
+    /// A device that could not decrypt a message of the channel.
     Peer,
-    /// The channel, of its author, once; the library counts each request (`wa_retry_receipt_total`).
+    /// The channel, which asks the author, counted once a message; the library counts each request
+    /// (`wa_retry_receipt_total`).
     Channel,
 }
 
@@ -43,7 +44,7 @@ impl Asker {
     }
 }
 
-/// Gives every metric its help text.
+/// Describes and registers every metric.
 pub fn describe() {
     wacore::telemetry::describe();
     describe_gauge!("gateway_whatsapp_sessions", "Sessions with the real network that live on this node.");
@@ -109,7 +110,7 @@ pub fn logged_in() {
     counter!("gateway_whatsapp_logins_total", "result" => LOGGED_IN).increment(1);
 }
 
-/// A session ended before its log-in; without a reason where its owner ended it.
+/// Counts a session that ended before its login. `None` means that its owner ended it.
 pub fn not_logged_in(reason: Option<&EndReason>) {
     counter!("gateway_whatsapp_logins_total", "result" => result(reason)).increment(1);
 }
@@ -129,7 +130,7 @@ const fn result(reason: Option<&EndReason>) -> &'static str {
     }
 }
 
-/// The network refused a message. What is no number of its own has one label.
+/// Counts a message that the network refused. Codes outside of 400 to 599 share the label 0.
 pub fn refused(code: &str) {
     let label = code.parse::<u16>().ok().filter(|code| (400..600).contains(code)).unwrap_or_default();
     counter!("gateway_whatsapp_refused_total", "code" => label.to_string()).increment(1);
@@ -143,7 +144,7 @@ pub fn asked_again(asker: Asker) {
     counter!("gateway_whatsapp_retry_receipts_total", "direction" => asker.direction()).increment(1);
 }
 
-/// A session, as long as it lives.
+/// Counts a session in the gauge while it lives.
 pub struct Living(());
 
 impl Living {
@@ -159,7 +160,7 @@ impl Drop for Living {
     }
 }
 
-/// How many rows of what came in one session has. They are counted as long as it is there to do something about them.
+/// Inbox rows of one session, in the gauge. They count while the session lives, since only it can remove them.
 #[derive(Default)]
 pub struct InboxRows(u32);
 
@@ -183,7 +184,7 @@ impl Drop for InboxRows {
     }
 }
 
-/// How many bytes one session's stored state takes. They are counted as long as the session is there.
+/// Bytes of one session's stored state, in the gauge. They are counted while the session lives.
 #[derive(Default)]
 pub struct StateBytes(u64);
 

@@ -1,7 +1,7 @@
-//! Session threads: a client and everything of its session lives on one of them.
+//! Session threads: a client and everything of its session live on one of them.
 //!
-//! Store calls are ready when they are first polled. So on one thread nothing else of a client runs between two of them, nor
-//! between a cache's read of the store and its re-check: runs of store calls are atomic.
+//! Store calls are ready on the first poll. So on one thread nothing else of a client runs between two store calls, or
+//! between a cache's read of the store and its re-check: a run of store calls is atomic.
 
 use std::future::Future;
 use std::io;
@@ -16,29 +16,29 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use wacore::runtime::{AbortHandle, Runtime};
 
-/// The threads of a node.
+/// The session threads of a node.
 pub struct Threads {
     threads: Vec<Arc<Thread>>,
 }
 
-/// One of them.
+/// A session thread.
 pub struct Thread {
     handle: Handle,
     sessions: AtomicUsize,
-    /// Dropped, the thread ends.
+    /// Dropping the sender ends the thread.
     _stop: oneshot::Sender<()>,
 }
 
 impl Threads {
     /// # Errors
-    /// A thread or its runtime could not be made.
+    /// A thread or its runtime could not be created.
     pub fn start(count: usize) -> io::Result<Self> {
         let start = |number| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let handle = runtime.handle().clone();
             let (stop, stopped) = oneshot::channel::<()>();
             let run = move || {
-                // An error is the sender that is gone.
+                // An error means that the sender was dropped.
                 let _ = runtime.block_on(stopped);
                 runtime.shutdown_background();
             };
@@ -48,7 +48,7 @@ impl Threads {
         Ok(Self { threads: (0..count.max(1)).map(start).collect::<io::Result<_>>()? })
     }
 
-    /// A place on the thread that has the fewest sessions.
+    /// Reserves a place on the thread with the fewest sessions.
     pub fn place(&self) -> Place {
         let fewest = self.threads.iter().min_by_key(|thread| thread.sessions.load(Ordering::Relaxed));
         let thread = Arc::clone(fewest.expect("there is at least one thread"));
@@ -57,7 +57,7 @@ impl Threads {
     }
 }
 
-/// A session's place on a thread, until it is dropped.
+/// A session's place on a thread. Dropping it frees the place.
 pub struct Place {
     thread: Arc<Thread>,
 }
@@ -78,7 +78,7 @@ impl Drop for Place {
     }
 }
 
-/// The runtime that the library is given.
+/// The runtime that the library uses.
 pub struct SessionRuntime {
     handle: Handle,
 }
@@ -102,7 +102,7 @@ impl Runtime for SessionRuntime {
     fn spawn_blocking(&self, f: Box<dyn FnOnce() + Send + 'static>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let task = self.handle.spawn_blocking(f);
         Box::pin(async move {
-            // A panic there is the library's own to notice: what it waits for does not come.
+            // The library notices a panic in the task by itself: the result that it waits for never comes.
             let _ = task.await;
         })
     }

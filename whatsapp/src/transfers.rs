@@ -1,5 +1,5 @@
-//! Media on its way to the network and from it. Bytes pass through a temporary file without a name, and are never whole in memory:
-//! the library reads and writes them where it may wait, and more than once where a host fails.
+//! Uploads and downloads of media. Bytes pass through an unnamed temporary file and are never whole in memory: the
+//! library reads and writes them in blocking code, and again when a host fails.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -21,16 +21,18 @@ use whatsapp_rust::{Client, ErrorChainExt};
 use crate::media::{CameWith, Handle};
 use crate::pieces::Pieces;
 
-/// Uploads of a node at once, and downloads; others wait. One account has eight of either at most, however slow its proxies are.
+/// Uploads, and downloads, that a node runs at a time; others wait. An account has at most eight of either, however
+/// slow its proxies are.
 const AT_ONCE: usize = 16;
 
-/// Uploads whose bytes still come from their caller, who may be slow, or wait in a file for a place: each takes a thread, or the file.
+/// Uploads whose bytes still come from the caller, who may be slow, or that wait as a file for an upload slot. Each
+/// takes a thread or a file.
 const COMING_AT_ONCE: usize = 64;
 
-/// Pieces that may wait to be sealed.
+/// Pieces of an upload that may wait to be encrypted.
 const READ_AHEAD: usize = 4;
 
-/// How long the network is taken to keep what was uploaded.
+/// How long the network is assumed to keep an upload.
 const KEPT_FOR: Duration = Duration::from_secs(7 * 86_400);
 
 #[derive(Clone)]
@@ -46,8 +48,10 @@ impl Transfers {
         Self { uploads: places(AT_ONCE), downloads: places(AT_ONCE), coming: places(COMING_AT_ONCE) }
     }
 
+    /// Encrypts media into a file and uploads it.
+    ///
     /// # Errors
-    /// What keeps the bytes from the network.
+    /// The source, the network or the session failed, or the network refused the media.
     pub async fn upload(&self, client: &Client, kind: MediaKind, bytes: ByteStream) -> Result<Uploaded, MediaError> {
         let coming = self.coming.acquire().await;
         let (file, sealed) = seal(kind, bytes).await?;
@@ -71,10 +75,11 @@ impl Transfers {
         Ok(Uploaded { handle, expires_at: Timestamp::now().plus(KEPT_FOR) })
     }
 
-    /// Fetches media. Where the network has lost it, the phone that has it is asked to upload it again, once.
+    /// Downloads media. If the network has lost it, asks the phone that has it, once, to upload it again.
     ///
     /// # Errors
-    /// What keeps the bytes from here; [`MediaError::Gone`] where nobody has them any more.
+    /// The network or the session failed, or the media is refused as too large; [`MediaError::Gone`] if nobody has it
+    /// any more.
     pub async fn download(&self, client: &Client, handle: &MediaHandle) -> Result<ByteStream, MediaError> {
         let handle = Handle::read(handle).ok_or(MediaError::Gone)?;
         match self.fetch(client, &handle).await {
@@ -91,7 +96,7 @@ impl Transfers {
             let text = format!("media may have at most {LARGEST_MEDIA} bytes here");
             return Err(MediaError::Refused { code: 413, text });
         }
-        // The library puts it behind the host's name as it is.
+        // The library appends the path to the host's name unchecked.
         if !is_path(&handle.direct_path) {
             return Err(MediaError::Gone);
         }
@@ -110,7 +115,7 @@ impl Transfers {
     }
 }
 
-/// Asks the account's phone for media that came with a message; where it is then. The phone may be off, or not have it.
+/// Asks the account's phone to upload media again; returns the new path. The phone may be off, or not have it.
 async fn uploaded_again(client: &Client, handle: &Handle) -> Option<String> {
     let CameWith { chat, id, from_me, author } = handle.message.as_ref()?;
     let author = author.as_deref().and_then(|author| author.parse().ok());
@@ -144,7 +149,7 @@ fn media_type(kind: MediaKind) -> MediaType {
     }
 }
 
-/// Whether what a message says is a path on the network's own hosts, and not the end of another host's name.
+/// Whether a value from a message is a path on the network's hosts; without the slash it could extend the host's name.
 fn is_path(told: &str) -> bool {
     told.starts_with('/')
 }
@@ -169,7 +174,7 @@ fn failed(error: &anyhow::Error) -> MediaError {
     }
 }
 
-/// Encrypts bytes as they come, into a file.
+/// Encrypts bytes into a file, as they come.
 async fn seal(kind: MediaKind, mut bytes: ByteStream) -> Result<(File, EncryptedMediaInfo), MediaError> {
     let (pieces, mut waiting) = mpsc::channel(READ_AHEAD);
     let sealing = tokio::task::spawn_blocking(move || -> anyhow::Result<(File, EncryptedMediaInfo)> {
@@ -181,7 +186,7 @@ async fn seal(kind: MediaKind, mut bytes: ByteStream) -> Result<(File, Encrypted
     while let Some(piece) = bytes.next().await {
         let piece = piece.map_err(|error| source(&error))?;
         if pieces.send(piece).await.is_err() {
-            // The encryption has failed; its own result says why.
+            // The encryption has failed; its result says why.
             break;
         }
     }
@@ -192,7 +197,7 @@ async fn seal(kind: MediaKind, mut bytes: ByteStream) -> Result<(File, Encrypted
     }
 }
 
-/// What is to be uploaded, once for each host that is tried.
+/// The encrypted media to upload. The library reads it once for each host that it tries.
 struct Sealed {
     file: Arc<File>,
     length: u64,
@@ -208,7 +213,7 @@ impl UploadSource for Sealed {
     }
 }
 
-/// A file from a place on: it has one position, and may have several readers.
+/// Reads a file from an offset. A file has one position, but there may be several readers.
 struct At {
     file: Arc<File>,
     offset: u64,
@@ -222,7 +227,7 @@ impl Read for At {
     }
 }
 
-/// A file that takes no more than media may have.
+/// A file that refuses more bytes than media may have.
 struct Bounded {
     file: File,
     written: u64,

@@ -1,14 +1,14 @@
-//! Why the network ends a session, in the gateway's words. What is unknown is a broken connection: nothing unlinks a channel but
-//! what the network says plainly.
+//! Maps the network's reasons for ending a session to the gateway's. An unknown reason counts as a broken connection:
+//! only an explicit statement of the network unlinks a channel.
 
 use model::time::Timestamp;
 use network::driver::EndReason;
 use wacore::types::events::{ConnectFailureReason, Event, LoggedOut};
 
-/// The network's code for too many log-ins.
+/// The network's code for too many logins.
 pub const TOO_MANY: i32 = 429;
 
-/// The end that an event means; `None` when it means none.
+/// The end of the session that an event means; `None` if the session goes on.
 pub fn of(event: &Event) -> Option<EndReason> {
     Some(match event {
         Event::StreamReplaced(_) => EndReason::Replaced,
@@ -18,7 +18,7 @@ pub fn of(event: &Event) -> Option<EndReason> {
         }
         Event::ClientOutdated(_) => EndReason::ClientOutdated,
         Event::ConnectFailure(failure) => of_failure(&failure.reason, failure.message.as_deref()),
-        // One without a code is about a stanza, and the stream goes on.
+        // A stream error without a code is about one stanza; the stream goes on.
         Event::StreamError(error) if error.code.is_empty() => return None,
         Event::StreamError(error) => EndReason::Transport(format!("the network ended the stream: {}", error.code)),
         _ => return None,

@@ -1,4 +1,4 @@
-//! Which version of the network's own client sessions say they are. The network refuses old ones: then the newest is looked for.
+//! The client version that sessions announce. The network refuses old versions; then the newest one is looked up.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use whatsapp_rust::version::fetch_latest_app_version;
 use crate::wire::dial::{Endpoint, Way};
 use crate::wire::http::Http;
 
-/// How often the newest is looked for at most, and how long that may take.
+/// How often the newest version is looked up at most, and how long a lookup may take.
 const LOOKED_FOR_EVERY: Duration = Duration::from_secs(3_600);
 const FOUND_WITHIN: Duration = Duration::from_secs(20);
 
-/// What this release says it is, until the network refuses it.
+/// The version that this release announces until the network refuses it.
 const OF_RELEASE: ClientVersion = ClientVersion(2, 3_000, 1_042_742_319);
 
 /// A version of the network's client.
@@ -38,11 +38,11 @@ impl ClientVersion {
     }
 }
 
-/// What the sessions of a node know of it.
+/// The client version that the sessions of a node share.
 pub struct Versions {
     now: Mutex<ClientVersion>,
     looked_for_at: tokio::sync::Mutex<Option<Instant>>,
-    /// Named by the operator, who knows better.
+    /// Whether the operator has configured the version; then it never changes.
     is_fixed: bool,
 }
 
@@ -56,7 +56,7 @@ impl Versions {
         *self.now.lock()
     }
 
-    /// Whether a later version is known than one that the network refuses. `newest` looks for it, where nobody has for an hour.
+    /// Whether a later version than `refused` is known. Runs `newest` unless there was a lookup in the last hour.
     pub async fn is_later_known(
         &self,
         refused: ClientVersion,
@@ -65,7 +65,7 @@ impl Versions {
         if self.is_fixed {
             return false;
         }
-        // Others that are refused meanwhile wait for what the first one finds.
+        // Sessions that are refused meanwhile wait here for the result of the first lookup.
         let mut looked_for_at = self.looked_for_at.lock().await;
         if self.now() <= refused && looked_for_at.is_none_or(|at| at.elapsed() >= LOOKED_FOR_EVERY) {
             match tokio::time::timeout(FOUND_WITHIN, newest).await {
@@ -83,10 +83,10 @@ impl Versions {
     }
 }
 
-/// Asks the network for its newest client, from the node itself: it is no channel's matter.
+/// Asks the network for its newest client version, directly from the node, since this belongs to no channel.
 ///
 /// # Errors
-/// It does not tell.
+/// The network does not answer with a version.
 pub async fn newest(endpoint: &Endpoint) -> anyhow::Result<ClientVersion> {
     let http: Arc<dyn HttpClient> = Arc::new(Http::new(Arc::new(Way::new(endpoint, None)), Handle::current()));
     let (first, second, third) = fetch_latest_app_version(&http).await?;

@@ -1,5 +1,5 @@
-//! Cuts sessions whose fence has passed: a thread of its own, as a thread that is busy must not keep a session alive beyond its
-//! owner's right.
+//! Cuts sessions whose fence has passed. It has a thread of its own, since a busy session thread must not keep a
+//! session alive beyond its owner's fence.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -11,19 +11,19 @@ use parking_lot::Mutex;
 
 use crate::line::Line;
 
-/// A session outlives its fence by this and the time of one look.
+/// Period of the checks. A session outlives its fence by at most this and the duration of one check.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 type Lines = Mutex<Vec<Weak<Line>>>;
 
-/// The thread ends when this is dropped.
+/// The watchdog. Its thread ends when this is dropped.
 pub struct Watchdog {
     lines: Arc<Lines>,
 }
 
 impl Watchdog {
     /// # Errors
-    /// No thread could be started.
+    /// The thread could not be started.
     pub fn start() -> io::Result<Self> {
         let lines: Arc<Lines> = Arc::default();
         let watched = Arc::downgrade(&lines);
@@ -37,7 +37,7 @@ impl Watchdog {
         Ok(Self { lines })
     }
 
-    /// Watches a session; false when there are so many already.
+    /// Watches a session; `false` when `most` sessions are watched already.
     pub fn watch(&self, line: &Arc<Line>, most: usize) -> bool {
         let mut lines = self.lines.lock();
         lines.retain(|line| line.upgrade().is_some_and(|line| !line.stopped().is_cancelled()));

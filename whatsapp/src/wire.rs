@@ -1,5 +1,6 @@
-//! The way to the network: [`dial`] makes a connection, [`transport`] lets bytes out where the state log allows it, [`http`]
-//! fetches media. [`proxy`] is the way of both, where the channel has one.
+//! Connections to the network: [`dial`] opens one, [`transport`] lets bytes out when the state log allows it, [`http`]
+//! transfers media, and [`proxy`] is the route of both if the channel has one. [`ratchets`] stores Signal state before
+//! bytes leave.
 
 pub mod dial;
 pub mod http;

@@ -1,4 +1,4 @@
-//! What becomes of a send that the network refuses, accepts late, or accepts without being heard.
+//! Sends that the network refuses, accepts late, or accepts without the acceptance reaching the gateway.
 
 use serde_json::json;
 use tests::cluster::{Cluster, Options};
@@ -8,7 +8,7 @@ use tests::simulator::Simulator;
 use tests::tenant::{Paired, Tenant, number, text};
 use tests::wait::{check, eventually, seconds};
 
-/// A channel, somebody to write to, and a receiver of what becomes of it.
+/// A channel, a recipient, and a receiver of status events.
 struct Outbound {
     tenant: Tenant,
     simulator: Simulator,
@@ -18,7 +18,7 @@ struct Outbound {
 }
 
 impl Outbound {
-    /// On a cluster of its own: a fault is the whole network's.
+    /// Runs on its own cluster, since a fault affects the whole network.
     async fn begin(online: bool) -> Self {
         let cluster = Cluster::start(Options::nodes(1)).await;
         let tenant = Tenant::new(&cluster).await;
@@ -54,13 +54,13 @@ async fn a_send_that_the_network_refuses_is_told_to_the_caller_and_ends_failed()
     let answer = api.post(&channel.path("/messages"), text(&outbound.recipient, "refused")).await;
     let details = answer.expect_error(422, "other");
     assert_eq!((&details["upstream_code"], &details["upstream_text"]), (&json!(463), &json!("reachout_timelock")));
-    // Nobody is to blame but the account: it may start no new chats at all.
+    // This refusal is about the account and not the recipient: it may start no new chats at all.
     outbound.simulator.faults(json!({ "nack": { "code": 475, "pct": 100 } })).await;
     let answer = api.post(&channel.path("/messages"), text(&outbound.recipient, "capped")).await;
     let details = answer.expect_error(422, "other");
     assert_eq!((&details["upstream_code"], &details["upstream_text"]), (&json!(475), &json!("new_chats_capped")));
     outbound.simulator.clear_faults().await;
-    // The answer need not wait until the outcome is stored.
+    // The response may come before the outcome is stored, so the test waits for the row.
     let row = eventually("the history knows of the refusal", seconds(10), async || {
         let history = api.get(&channel.path("/messages?status=failed")).await.expect(200);
         check(history["data"].as_array().is_some_and(|rows| rows.len() == 2), history.to_string())
@@ -75,7 +75,7 @@ async fn a_send_that_the_network_refuses_is_told_to_the_caller_and_ends_failed()
     assert!(!outbound.simulator.ledger_by_id().await.contains_key(&id), "a refused message had no effect");
 }
 
-/// An acceptance that takes longer than 10 s: the caller has its answer, the message its one effect.
+/// The acceptance takes longer than 10 s: the caller gets its response before, and the message arrives once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_send_that_is_accepted_late_is_answered_queued_and_arrives_once() {
     let outbound = Outbound::begin(true).await;
@@ -87,10 +87,10 @@ async fn a_send_that_is_accepted_late_is_answered_queued_and_arrives_once() {
     outbound.arrives_once(&id).await;
 }
 
-/// Acceptances that are lost: the same id is sent again and dropped by the network.
+/// The acceptance is lost: the message is sent again with its id, and the network drops the repeat.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_send_whose_acceptance_is_lost_is_repeated_under_its_id_and_arrives_once() {
-    // The phone is off: its receipt would tell as much as the acceptance.
+    // The phone is offline, since its receipt would imply the acceptance.
     let outbound = Outbound::begin(false).await;
     outbound.simulator.faults(json!({ "drop_after_accept_pct": 100 })).await;
     let id = outbound.send_queued("lost").await;

@@ -1,4 +1,4 @@
-//! A backup of a running cluster, and a new cluster of another size out of it.
+//! A backup of a running cluster, and a restore to a cluster of another size.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 
 const SECRET: &str = "whsec_of-a-cluster-that-is-gone";
 
-/// Each test takes room for two clusters, and the machine has no more: two tests at once would wait for each other.
+/// Each test takes room for two clusters, and the machine has no more: two concurrent tests would wait for each other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 /// Runs a command that needs no cluster.
@@ -71,7 +71,7 @@ async fn a_cluster_of_three_is_restored_into_one_node_and_grows_and_a_person_con
     let bytes = png(200_000, 7);
     let media = upload(&tenant.any(), &first.id, "image/png", bytes.clone()).await;
 
-    // Sends go on meanwhile, through another node than the one that is asked.
+    // Sends continue during the backup, through a node other than the one that takes it.
     let folder = tempfile::tempdir().unwrap();
     let backup = folder.path().join("backup");
     let to_folder = backup.display().to_string();
@@ -97,7 +97,7 @@ async fn a_cluster_of_three_is_restored_into_one_node_and_grows_and_a_person_con
     let verified = gateway(folder.path(), &["backup", "verify", &to_folder]).await.succeeded();
     assert!(verified.stdout.starts_with("whole: "), "{}", verified.stdout);
 
-    // The cluster is gone for good. Its simulator is the network, which lives on.
+    // The cluster does not return. Its simulator is the network, and keeps running.
     let logins = |number: String| {
         let simulator = tenant.simulator();
         async move { simulator.logins(&number).await.len() }
@@ -106,7 +106,7 @@ async fn a_cluster_of_three_is_restored_into_one_node_and_grows_and_a_person_con
     let master_key = source.data().join("master.key");
     source.kill_all(&[1, 2, 3]);
 
-    // What is not whole, and what another key has sealed, is refused before anything is written.
+    // A damaged backup, or one sealed with another key, is refused before anything is written.
     let damaged = copy_of(&backup, "damaged");
     let file = damaged.join("group-0000.state");
     let mut content = fs::read(&file).unwrap();
@@ -152,7 +152,7 @@ async fn a_cluster_of_three_is_restored_into_one_node_and_grows_and_a_person_con
         key: tenant.key.clone(),
     };
 
-    // Everything that was there is there, under the old keys and links.
+    // The restored cluster has everything, under the old keys and links.
     let known = history(&tenant, 1, &first).await;
     assert!(before.iter().all(|id| known.contains(id)), "{before:?} {known:?}");
     let got = fetch(&tenant.api(1), &path(&media), &[]).await;
@@ -169,7 +169,7 @@ async fn a_cluster_of_three_is_restored_into_one_node_and_grows_and_a_person_con
     let row = tenant.api(1).get(&format!("/v1/channels/{never_paired}")).await.expect(200);
     assert_eq!(row["status"], "pending");
 
-    // The restored node grows into a cluster of another size, and still no channel logs in.
+    // The restored node is joined by others, and still no channel logs in.
     restored.join(1, 2).await;
     restored.join(2, 3).await;
     restored.settled(3, 3, &[]).await;
@@ -177,13 +177,13 @@ async fn a_cluster_of_three_is_restored_into_one_node_and_grows_and_a_person_con
     let got = fetch(&tenant.api(3), &path(&media), &[]).await;
     assert!(got.status == 200 && got.body == bytes, "{}", got.status);
 
-    // Backup and restore are both in the audit log, the backup in the backup itself.
+    // The audit log has the backup and the restore; the entry of the backup is part of the backup.
     let log = restored.operator(3).get("/v1/admin/audit-log?since=2020-01-01T00:00:00Z&limit=100").await.expect(200);
     for action in ["backup.taken", "cluster.restored"] {
         assert!(log["data"].as_array().unwrap().iter().any(|entry| entry["action"] == action), "{action}: {log}");
     }
 
-    // A person decides.
+    // Channels connect only on request.
     tenant.api(2).act(&first.path("/connect")).await.expect(202);
     wait_status(&tenant.api(1), &first.id, "connected", CONNECT).await;
     let sent = send(&tenant, 2, &first, &to, "after the restore").await;
@@ -206,7 +206,7 @@ async fn a_backup_in_a_bucket_is_verified_and_restored_from_there() {
     let source = Cluster::start(Options::nodes(1)).await;
     let tenant = Tenant::new(&source).await;
     let channel = tenant.channel("Pictures").await;
-    // More than one part of an upload.
+    // Large enough for a multipart upload to the bucket.
     let bytes = noise(6_000_000, 3);
     let media = upload(&tenant.any(), &channel, "a/b", bytes.clone()).await;
 
@@ -231,7 +231,7 @@ async fn a_backup_in_a_bucket_is_verified_and_restored_from_there() {
     let verified = gateway(folder.path(), &with(&["backup", "verify", place], &settings)).await.succeeded();
     assert!(verified.stdout.starts_with("whole: "), "{}", verified.stdout);
 
-    // What a bucket gives back is believed no more than a disk.
+    // Data from a bucket is verified like data from a disk.
     let object = folder.path().join("backups/of/today/group-0001.state");
     let whole = fs::read(&object).unwrap();
     let mut damaged = whole.clone();
@@ -241,7 +241,7 @@ async fn a_backup_in_a_bucket_is_verified_and_restored_from_there() {
     assert!(refused.code() == Some(2) && refused.stderr.contains("today/group-0001.state"), "{refused:?}");
     fs::write(&object, whole).unwrap();
 
-    // The node takes one by itself, too.
+    // A node also takes a backup by an operator's request.
     let operator = source.operator(1, &tenant.client);
     let own = folder.path().join("own").display().to_string();
     for wrong in ["own", "s3://backups/of/tomorrow"] {

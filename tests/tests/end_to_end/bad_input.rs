@@ -1,4 +1,4 @@
-//! Every field rule of every body and query, one row each; and requests that are wrong as a whole.
+//! Tests every rule of every field of bodies and queries, one row each, and requests that are malformed as a whole.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -6,14 +6,14 @@ use tests::cluster::Cluster;
 use tests::http::{Api, answer, string};
 use tests::tenant::{Tenant, text};
 
-/// What is sent, where the issue lies, and its code (`a|b` where the interface leaves the choice).
+/// The body, the path of the issue, and its code (`a|b` where the API allows either).
 type Row = (Value, Value, &'static str);
 
 fn letters(n: usize) -> String {
     "x".repeat(n)
 }
 
-/// Letters of four bytes each: lengths count characters.
+/// Letters of four bytes each, since lengths count characters.
 fn wide(n: usize) -> String {
     "𝒳".repeat(n)
 }
@@ -74,16 +74,16 @@ async fn each_rule_of_a_channels_body_is_named() {
     expect_issues(&api, Method::POST, "/v1/channels", rows).await;
     assert_eq!(api.get("/v1/channels").await.expect(200)["data"], json!([]), "none was made");
 
-    // Two wrong fields are told at once.
+    // Two wrong fields are reported at once.
     let both = api.post("/v1/channels", json!({ "name": "", "metadata": 1 })).await;
     both.expect_issue(&json!(["name"]), "too_short");
     both.expect_issue(&json!(["metadata"]), "type");
-    // A long key of the metadata.
+    // A metadata key that is too long.
     let long = api.post("/v1/channels", json!({ "name": "x", "metadata": { letters(65): 1 } })).await;
     let details = long.expect_error(400, "invalid_request");
     assert_eq!((&details[0]["path"][0], &details[0]["code"]), (&json!("metadata"), &json!("too_big")));
 
-    // At the bounds, and with fields that nobody knows.
+    // Values at their bounds, and unknown fields, are accepted.
     let longest = json!({ "name": wide(120), "metadata": { letters(64): letters(4_000) }, "unknown": 1 });
     let made = api.post("/v1/channels", longest).await.expect(201);
     assert_eq!(made["name"], json!(wide(120)));
@@ -160,7 +160,7 @@ async fn each_rule_of_a_send_is_named_in_both_shapes() {
     ];
     expect_issues(&api, Method::POST, &path, rows).await;
 
-    // Said at both levels.
+    // A field that both levels of the body have.
     let twice = [
         (with(&nested(inner.clone()), "type", json!("text")), "type"),
         (with(&nested(with(&inner, "client_ref", json!("a"))), "client_ref", json!("b")), "client_ref"),
@@ -172,7 +172,7 @@ async fn each_rule_of_a_send_is_named_in_both_shapes() {
         assert_eq!(issue["path"].as_array().and_then(|path| path.last()), Some(&json!(field)), "{details}");
     }
 
-    // What passes every rule is judged by the status next: the longest text, references and extra fields.
+    // A body that passes every rule is checked against the status next: the longest text, references, unknown fields.
     let good = [
         with(&flat, "text", json!(wide(4096))),
         with(&flat, "client_ref", json!(letters(128))),
@@ -233,7 +233,7 @@ async fn each_rule_of_the_other_types_of_send_is_named() {
     ];
     expect_issues(&api, Method::POST, &path, rows).await;
 
-    // What passes every rule is judged by the status next.
+    // A body that passes every rule is checked against the status next.
     let good = [aimed("reaction"), with(&aimed("reaction"), "emoji", json!("")), aimed("edit"), aimed("unpin")];
     for body in good.into_iter().chain([place, poll, card(json!({ "name": "Ann", "phones": ["15551234567"] }))]) {
         api.post(&path, body).await.expect_error(409, "not_connected");
@@ -440,12 +440,12 @@ async fn a_request_that_is_wrong_as_a_whole_is_told_so() {
         }
         let not_utf8 = api.request(Method::POST, path).header("content-type", "application/json");
         answer(not_utf8.body(vec![b'"', 0xff, b'"'])).await.expect_error(400, "bad_request");
-        // A charset beside the type is fine.
+        // A charset after the type is accepted.
         let answer = answer(raw("[]", "application/json; charset=utf-8")).await;
         answer.expect_error(400, "invalid_request");
     }
 
-    // Two mebibytes, announced and streamed.
+    // Two mebibytes, with a content length and streamed.
     let mut big = text("15551234567", "");
     big["text"] = json!(letters(2 * 1024 * 1024));
     let body = big.to_string();
@@ -457,20 +457,20 @@ async fn a_request_that_is_wrong_as_a_whole_is_told_so() {
     let streamed = reqwest::Body::wrap_stream(futures::stream::iter(pieces));
     let request = api.request(Method::POST, &messages).header("content-type", "application/json").body(streamed);
     answer(request).await.expect_error(413, "payload_too_large");
-    // Just under the limit it is a matter of the field's rule.
+    // Just below the limit of the body, the rule of the field applies.
     big["text"] = json!(letters(256 * 1024 - 200));
     api.post(&messages, big).await.expect_issue(&json!(["text"]), "too_long");
-    // Other bodies may be larger.
+    // The bodies of other routes may be larger.
     let large = json!({ "name": "x", "more": letters(1024 * 1024) });
     let details = api.post("/v1/channels", large).await.expect_error(413, "payload_too_large");
     assert_eq!(details["limit_bytes"], 1_048_576);
 
-    // Deep nesting is refused, not followed.
+    // Deep nesting is refused without recursion.
     let deep = format!("{{\"name\":\"x\",\"metadata\":{}{}}}", "{\"a\":".repeat(5_000), "}".repeat(5_000));
     let request = api.request(Method::POST, "/v1/channels").header("content-type", "application/json").body(deep);
     assert_eq!(answer(request).await.status, 400);
 
-    // More values or parameters than anybody has a use for are refused, too: each takes more memory than its bytes.
+    // Very many values or parameters are refused, too, since each takes more memory than its bytes.
     let many = json!({ "name": "x", "more": vec![0; 10_000] });
     api.post("/v1/channels", many).await.expect_issue(&json!([]), "too_many");
     let parameters = vec!["a"; 1_001].join("&");
@@ -508,7 +508,7 @@ async fn what_is_not_there_is_not_found() {
         let details = api.get(&format!("/v1/api-keys/{id}")).await.expect_error(404, "not_found");
         assert_eq!(details["id"], id, "{details}");
     }
-    // Declared, and not built.
+    // Routes that are declared but not implemented.
     for path in ["stories", "calls"] {
         api.get(&format!("/v1/channels/{channel}/{path}")).await.expect_error(501, "not_implemented");
     }
@@ -534,7 +534,7 @@ async fn a_request_id_is_kept_when_it_is_well_formed_and_minted_when_not() {
     }
     let (one, two) = (api.get("/v1/channels").await, api.get("/v1/channels").await);
     assert_ne!(one.header("x-request-id"), two.header("x-request-id"));
-    // Public and failing answers bear one too.
+    // Responses of public routes and errors have an id, too.
     for answer in [api.without_key().get("/healthz").await, api.without_key().get("/v1/channels").await] {
         assert!(answer.header("x-request-id").is_some());
     }

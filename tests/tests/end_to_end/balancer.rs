@@ -1,4 +1,4 @@
-//! Clients behind HAProxy, with the configuration of `deploy`: a node that goes is not their business.
+//! Clients behind HAProxy, with the configuration from `deploy`: they do not notice that a node leaves.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -16,17 +16,17 @@ use tests::http::{Api, client, try_answer};
 use tests::tenant::{Paired, Tenant, number, text};
 use tests::wait::{eventually, seconds};
 
-/// Callers at once; every other request is a send.
+/// Concurrent callers; every other request is a send.
 const CALLERS: usize = 8;
 
-/// Requests that must have been answered while something happened, so that it says anything.
+/// Requests that must be answered during each step, so that its result is meaningful.
 const ENOUGH: usize = 200;
 
-/// How often a caller asks again before it gives up, and how long it waits before that.
+/// How often a caller retries a request before it gives up, and the pause before each retry.
 const AGAIN: usize = 50;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What callers saw.
+/// The results that the callers have seen.
 #[derive(Default)]
 struct Seen {
     stop: AtomicBool,
@@ -35,7 +35,7 @@ struct Seen {
     failed_reads: AtomicUsize,
 }
 
-/// Callers that never stop asking; one whose request fails asks again.
+/// Callers that send requests without a pause, and retry those that fail.
 struct Load {
     seen: Arc<Seen>,
     callers: Vec<tokio::task::JoinHandle<()>>,
@@ -60,7 +60,7 @@ impl Load {
         Self { seen, callers }
     }
 
-    /// Waits until enough more was answered.
+    /// Waits until [`ENOUGH`] more requests have been answered.
     async fn go_on(&self) {
         let before = self.seen.answered.load(Ordering::Relaxed);
         eventually("callers are answered", seconds(60), async || {
@@ -70,7 +70,7 @@ impl Load {
         .await;
     }
 
-    /// All failures so far, and those of reads.
+    /// The number of failures so far: of all requests, and of reads.
     fn failures(&self) -> (usize, usize) {
         (self.seen.failed.load(Ordering::Relaxed), self.seen.failed_reads.load(Ordering::Relaxed))
     }
@@ -122,7 +122,7 @@ async fn behind_a_balancer_a_drain_fails_nothing_and_a_kill_only_what_is_asked_a
 
     let load = Load::start(&through, &channel, &recipient);
     load.go_on().await;
-    // The owner of the channel is drained and comes back: its channel moves twice.
+    // The owner of the channel drains and returns, so the channel moves twice.
     let owner = tenant.owner(1, &channel.id).await.node;
     cluster.command(&["dev", "stop", &owner.to_string()]).await.succeeded();
     load.go_on().await;
@@ -135,13 +135,13 @@ async fn behind_a_balancer_a_drain_fails_nothing_and_a_kill_only_what_is_asked_a
     cluster.kill(owner);
     load.go_on().await;
     let (failed, failed_reads) = load.failures();
-    // Sends that were on their way to the node when it died: at most one a caller.
+    // Sends that were on their way to the node when it died: at most one for each caller.
     assert!(failed <= CALLERS, "{failed} requests failed by one kill");
     assert_eq!(failed_reads, 0, "HAProxy itself asks again for reads");
     load.end().await;
 }
 
-/// A certificate of its own authority for this machine, which expires in so many days; gives what clients trust.
+/// Writes a self-signed certificate for this machine, valid for `days` days, and returns it for clients to trust.
 fn write_certificate(folder: &Path, days: u64) -> reqwest::Certificate {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
@@ -149,13 +149,13 @@ fn write_certificate(folder: &Path, days: u64) -> reqwest::Certificate {
     let part = |number: u32| u8::try_from(number).unwrap();
     params.not_after = rcgen::date_time_ymd(end.year(), part(end.month()), part(end.day()));
     let certificate = params.self_signed(&key).unwrap();
-    // A renewal replaces one file after the other, with time between.
+    // A renewal replaces the files one after the other, with a pause in between.
     std::fs::write(folder.join("api.key"), key.serialize_pem()).unwrap();
     std::fs::write(folder.join("api.pem"), certificate.pem()).unwrap();
     reqwest::Certificate::from_pem(certificate.pem().as_bytes()).unwrap()
 }
 
-/// A client that trusts one certificate alone, and comes from this address.
+/// A client that trusts only this certificate, and connects from this address.
 fn trusting(certificate: &reqwest::Certificate, from: Ipv4Addr) -> Client {
     let _already_there = rustls::crypto::ring::default_provider().install_default();
     let client = Client::builder().no_proxy().tls_certs_only([certificate.clone()]).local_address(IpAddr::from(from));
@@ -167,7 +167,7 @@ async fn https_takes_up_a_renewed_certificate_and_proxy_headers_name_the_client(
     let folder = tempfile::tempdir().unwrap();
     let first = write_certificate(folder.path(), 20);
     let file = |name: &str| folder.path().join(name).display().to_string();
-    // The balancer comes from an address of its own, so that whoever else asks is no balancer.
+    // The balancer has its own address, so that requests from others are not from a trusted proxy.
     let options = Options::nodes(1)
         .arg("--set=api.proxy_protocol=true")
         .arg("--set=api.trusted_proxies=[\"127.0.0.9/32\"]")
@@ -197,7 +197,7 @@ async fn https_takes_up_a_renewed_certificate_and_proxy_headers_name_the_client(
         let body: Value = answer.json().await.unwrap();
         assert!(body["error"]["code"] == code && body["request_id"] == id.as_str(), "{path} {header}: {body}");
     }
-    // Beyond what it announces the HTTP server refuses by itself, without a body; the next request is answered.
+    // Beyond its announced limit, the HTTP server itself refuses requests, without a body. The connection stays.
     let beyond = ask(1, 300_000).await.unwrap();
     assert_eq!((beyond.status().as_u16(), beyond.version()), (431, Version::HTTP_2));
     assert!(beyond.bytes().await.unwrap().is_empty());

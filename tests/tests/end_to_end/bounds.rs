@@ -1,4 +1,4 @@
-//! What one tenant does at the limits of sizes and numbers holds up nobody: entries of the log are bounded in bytes.
+//! A tenant at the limits of sizes and numbers delays nobody, since log entries are bounded in bytes.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use tests::scene::{SOON, Scene, assert_has};
 use tests::tenant::{Tenant, address, text};
 use tests::wait::{check, eventually, seconds};
 
-/// Contact cards of nearly the most bytes that a send may have.
+/// Contact cards with nearly as many bytes as a send may have.
 fn largest(to: &str) -> Value {
     cards(to, || "x".repeat(6_000))
 }
 
-/// As large, and no smaller when compressed.
+/// Contact cards of the same size, which do not compress.
 fn noise(to: &str) -> Value {
     cards(to, || (0..94).map(|_| hex::encode(rand::random::<[u8; 32]>())).collect())
 }
@@ -65,7 +65,7 @@ async fn a_message_that_is_larger_than_a_row_may_be_comes_in_cut_and_those_behin
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_account_whose_messages_fill_its_quota_sends_none_and_still_hears_all_while_others_send() {
     const LIMIT: u64 = 1_000_000;
-    // What is measured lies in tables: they are written often here.
+    // Storage is measured in tables, so these are written often here.
     let options = Options::nodes(1).arg("--set=raft.buffer_bytes=262144").arg("--set=history.trim_every=500ms");
     let cluster = Cluster::start(options).await;
     let scene = Scene::on(&cluster, json!({})).await;
@@ -89,7 +89,7 @@ async fn an_account_whose_messages_fill_its_quota_sends_none_and_still_hears_all
     let details = refused.expect_error(409, "plan_limit");
     assert_has(&details, &json!({ "quota": "message_bytes", "limit": LIMIT }));
     assert!(details["used"].as_u64().is_some_and(|used| used >= LIMIT), "{details}");
-    // The store may make somewhat fewer bytes of them.
+    // Usage is measured after compression, so it may be somewhat below the limit.
     allow(json!(LIMIT / 2)).await;
     let used = scene.api.get("/v1/account").await.expect(200)["storage"]["message_bytes"].clone();
     assert_eq!(used["limit"], LIMIT / 2);

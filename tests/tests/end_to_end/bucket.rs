@@ -1,4 +1,4 @@
-//! A real server of the S3 protocol, of a folder in which each folder is a bucket.
+//! A real S3-compatible server of a folder, in which each folder is a bucket.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use s3s::service::S3ServiceBuilder;
 use s3s_fs::FileSystem;
 use tokio::net::TcpListener;
 
-/// Who may use it.
+/// The credentials that the server accepts.
 pub const ACCESS_KEY_ID: &str = "the-key";
 pub const SECRET_ACCESS_KEY: &str = "the-secret";
 
-/// Serves a folder as buckets until the test ends; gives the URL.
+/// Serves a folder's folders as buckets until the test ends, and returns the URL.
 pub async fn serve(folder: &Path) -> String {
     let files = FileSystem::new(folder).unwrap_or_else(|error| panic!("{}: {error:?}", folder.display()));
     let mut service = S3ServiceBuilder::new(files);

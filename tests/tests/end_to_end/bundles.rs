@@ -1,4 +1,4 @@
-//! A channel that moves to another cluster of the same network, its session in a file.
+//! Moves a channel to another cluster of the same network, with its session in a file.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ async fn import(operator: &Api, channel: &str, passphrase: &str, bundle: &[u8]) 
     answer(request.header("x-passphrase", passphrase).body(bundle.to_vec())).await
 }
 
-/// The entries of a cluster's audit log about an action.
+/// The entries of a cluster's audit log with an action.
 async fn audited(operator: &Api, action: &str) -> Vec<Value> {
     let log = operator.get("/v1/admin/audit-log?since=2020-01-01T00:00:00Z&limit=100").await.expect(200);
     let entries = log["data"].as_array().unwrap().iter().filter(|entry| entry["action"] == action);
@@ -44,7 +44,7 @@ async fn a_channel_moves_to_another_cluster_without_a_new_qr_and_the_first_does_
     })
     .await;
 
-    // Nothing is handed out of a session that lives, or of none.
+    // A live session is not exported, and neither is a channel without one.
     export(&operator, &channel.id).await.expect_error(409, "invalid_lifecycle_transition");
     let unpaired = here.channel("Never paired").await;
     here.any().post(&format!("/v1/channels/{unpaired}/disable"), json!({})).await.expect(202);
@@ -70,7 +70,7 @@ async fn a_channel_moves_to_another_cluster_without_a_new_qr_and_the_first_does_
     assert_ne!(exported.body, bundle, "each is sealed anew");
     assert_eq!(audited(&operator, "channel.exported").await.len(), 2);
 
-    // What does not open, or is another file, changes nothing.
+    // A bundle that does not decrypt, or another file, changes nothing.
     let target = Grown::beside(&source).await;
     let there = Tenant::new(&target.cluster).await;
     let moved = there.channel("Sales").await;
@@ -104,8 +104,7 @@ async fn a_channel_moves_to_another_cluster_without_a_new_qr_and_the_first_does_
     let known = there.any().get(&format!("/v1/channels/{moved}/contacts/lids/{lid}")).await.expect(200);
     assert_eq!(known["phone_jid"], json!(address(&peer)), "{known}");
 
-    // The imported channel logs in when somebody calls `connect`, without a QR code; the first cluster's channel
-    // cannot.
+    // The imported channel logs in on `connect`, without a QR code; the channel of the first cluster cannot.
     there.any().act(&format!("/v1/channels/{moved}/connect")).await.expect(202);
     wait_status(&there.any(), &moved, "connected", CONNECT).await;
     let sent = there.any().post(&format!("/v1/channels/{moved}/messages"), text(&peer, "from there")).await.expect(202);
@@ -119,7 +118,7 @@ async fn a_channel_moves_to_another_cluster_without_a_new_qr_and_the_first_does_
     assert_eq!(row["status"], "disabled_by_admin", "{row}");
     assert_eq!(here.simulator().stat("conflicts").await, 0);
 
-    // A channel that was logged out holds no session either, and can be given one again.
+    // A logged-out channel has no session either, and can import one again.
     there.any().act(&format!("/v1/channels/{moved}/disconnect")).await.expect(202);
     wait_status(&there.any(), &moved, "stopped_by_user", CONNECT).await;
     let later = export(&admin, &moved).await;

@@ -1,4 +1,4 @@
-//! Business accounts: profile and catalog through any node, orders and carts as they come, and what contacts show.
+//! Business accounts: profile and catalog through any node, incoming orders and carts, and the contacts' view.
 
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
@@ -62,7 +62,7 @@ async fn a_profile_is_changed_field_by_field_and_read_in_every_status() {
         .expect_issue(&json!(["hours", "days"]), "required");
     scene.api.patch(&path, json!({})).await.expect_issue(&json!([]), "empty");
 
-    // The channel's own phone changes it, too.
+    // The channel's own phone can change the profile, too.
     let own = format!("/phones/{}/business/profile", scene.channel.number);
     scene.simulator.api().patch(&own, json!({ "description": "By hand" })).await.expect(200);
     eventually("the profile is known", SOON, async || {
@@ -176,7 +176,7 @@ async fn orders_and_carts_of_others_are_told_and_orders_are_kept() {
     assert!(ids("until=2020-01-01T00:00:00Z").await.is_empty());
     assert_eq!(ids("since=2020-01-01T00:00:00Z").await.len(), 2);
     scene.api.get(&format!("{path}?status=paid")).await.expect_issue(&json!(["status"]), "enum");
-    // The business app accepts the other one.
+    // The business app accepts the second order.
     sim.act(&format!("/phones/{}/orders/{second}/accept", scene.channel.number)).await.expect(201);
     eventually("the order is accepted", SOON, async || {
         let order = scene.api.get(&format!("{path}/{second}")).await.expect(200);

@@ -1,4 +1,4 @@
-//! Calls: who calls, how a call ends, and that the gateway can reject it through any node.
+//! Calls: callers, how calls end, and rejections by the gateway through any node.
 
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
@@ -7,7 +7,7 @@ use tests::scene::{SOON, Scene, assert_has};
 use tests::tenant::{address, number};
 use tests::wait::eventually;
 
-/// The peer calls the channel, or a group.
+/// The peer calls the channel or a group.
 async fn ring(scene: &Scene, to: &str, more: Value) -> String {
     let mut body = more;
     body["to"] = json!(to);
@@ -75,7 +75,7 @@ async fn a_call_ends_for_each_reason_and_says_which() {
     let id = ring(&scene, &own, json!({ "ring_ms": 50 })).await;
     expect(&id, "timeout").await;
 
-    // The channel's own phone.
+    // The channel's own phone rejects or accepts a call.
     let id = ring(&scene, &own, json!({})).await;
     assert_eq!(sim.act(&format!("/phones/{own}/calls/{id}/reject")).await.status, 204);
     expect(&id, "rejected").await;
@@ -84,7 +84,7 @@ async fn a_call_ends_for_each_reason_and_says_which() {
     expect(&id, "accepted_elsewhere").await;
     assert_eq!(sim.delete(&format!("/phones/{own}/calls/{id}")).await.status, 204);
 
-    // A group's call that took place without the channel.
+    // A group call that went on without the channel.
     let third = number();
     scene.simulator.phone(&third, json!({})).await;
     let body = json!({ "subject": "Callers", "participants": [own, third] });
@@ -129,7 +129,7 @@ async fn a_call_that_came_while_the_channel_was_away_says_so_and_survives_a_fail
     let id = ring(&scene, &scene.channel.number, json!({})).await;
     let owner = scene.owner().await;
     cluster.kill(owner);
-    // The next owner knows of the call: the network is asked by the caller that the row names.
+    // The next owner knows the call, since its row names the caller, whom the network needs for the rejection.
     eventually("the call is rejected", SOON, async || {
         let answer = scene.api.act(&reject_path(&scene, &id)).await;
         if answer.status == 204 { Ok(()) } else { Err(answer.text()) }

@@ -1,4 +1,4 @@
-//! Chats: what moves them, what the channel does with them through any node, what its phone does, and who hears of it.
+//! Chats: their order, changes by the channel through any node and by its phone, and the events of those.
 
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
@@ -12,7 +12,7 @@ fn chat(scene: &Scene, id: &str, rest: &str) -> String {
     scene.path(&format!("/chats/{id}{rest}"))
 }
 
-/// A chat, once it passes.
+/// Waits until a chat passes, and returns it.
 async fn chat_when(scene: &Scene, what: &str, id: &str, passes: impl Fn(&Value) -> bool) -> Value {
     eventually(what, SOON, async || {
         let answer = scene.api.get(&chat(scene, id, "")).await;
@@ -32,7 +32,7 @@ async fn a_message_makes_a_chat_unread_and_reading_it_tells_the_sender() {
     let scene = Scene::begin().await;
     let (api, peer) = (&scene.api, address(&scene.peer));
     api.get(&chat(&scene, &peer, "")).await.expect_error(404, "chat_not_found");
-    // A second channel of the customer is the sender, so that its read receipts can be seen.
+    // A second channel of the customer sends, so that its read receipts can be observed.
     let sender = scene.tenant.paired("Sender").await;
     let sent = scene.tenant.any().post(&sender.path("/messages"), text(&scene.channel.number, "hello")).await;
     let id = string(&sent.expect(202)["message_id"]);
@@ -54,7 +54,7 @@ async fn a_message_makes_a_chat_unread_and_reading_it_tells_the_sender() {
     assert_eq!(told["chat"]["unread"], false);
     api.act(&chat(&scene, &from, "/read")).await.expect_error(409, "no_op");
 
-    // The phone of a person: marked by hand, and read with all the rest.
+    // The chat with the phone is marked unread by hand, and marked read as a whole.
     scene.simulator.text(&scene.peer, &scene.channel.number, "hi", 2).await;
     chat_when(&scene, "the second chat is there", &peer, |chat| chat["unread"] == true).await;
     assert_eq!(api.act(&chat(&scene, &peer, "/read")).await.status, 204);
@@ -68,7 +68,7 @@ async fn a_message_makes_a_chat_unread_and_reading_it_tells_the_sender() {
 async fn the_flags_of_a_chat_change_here_and_on_the_phone_and_are_told_once() {
     let scene = Scene::begin().await;
     let (api, peer, sim) = (&scene.api, address(&scene.peer), scene.simulator.api());
-    // A send makes a chat, and it is read.
+    // A send creates a chat, which is read.
     api.post(&scene.path("/messages"), text(&scene.peer, "hello")).await.expect(202);
     assert_eq!(api.get(&chat(&scene, &peer, "")).await.expect(200)["unread"], false);
 
@@ -88,14 +88,14 @@ async fn the_flags_of_a_chat_change_here_and_on_the_phone_and_are_told_once() {
     assert_eq!(muted["chat"]["muted_until"], 0);
     assert_eq!((scene.told("chat.pinned"), scene.told("chat.archived")), (2, 1));
 
-    // The channel's own phone.
+    // The channel's own phone changes the chat.
     let own = format!("/phones/{}/chats/{}", scene.channel.number, scene.peer);
     sim.patch(&own, json!({ "archived": false, "muted_until": null })).await.expect(204);
     scene.event("chat.archived", "no more", |data| data["archived"] == false).await;
     let shown = chat_when(&scene, "the phone's change is here", &peer, |chat| chat["archived"] == false).await;
     assert_eq!(shown["muted_until"], Value::Null);
 
-    // A fourth pinned chat.
+    // A fourth chat cannot be pinned.
     for other in [number(), number(), number()] {
         scene.simulator.phone(&other, json!({})).await;
         api.post(&scene.path("/messages"), text(&other, "hello")).await.expect(202);

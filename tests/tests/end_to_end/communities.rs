@@ -1,4 +1,4 @@
-//! Communities: what a channel does with them through any node, what others do, and what becomes of their groups.
+//! Communities: what a channel does with them through any node, what others do, and their groups.
 
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
@@ -23,7 +23,7 @@ impl Community<'_> {
         self.scene.path(&format!("/communities/{}{rest}", self.id))
     }
 
-    /// As the phone of the peer sees the community, or does something with it.
+    /// Path of the community at the peer's phone.
     fn peers(&self, rest: &str) -> String {
         self.scene.phone_path(&format!("/communities/{}{rest}", self.id))
     }
@@ -32,13 +32,13 @@ impl Community<'_> {
         self.scene.api.get(&self.path("")).await.expect(200)
     }
 
-    /// The community's groups, by their subjects.
+    /// The community's groups, by subject.
     async fn groups(&self) -> Vec<(String, Value)> {
         let groups = self.scene.api.get(&self.path("/groups")).await.expect(200);
         groups["data"].as_array().unwrap().iter().map(|group| (string(&group["subject"]), group.clone())).collect()
     }
 
-    /// Waits until the community looks to the channel as `passes` wants it.
+    /// Waits until the channel's view of the community passes.
     async fn until(&self, what: &str, passes: impl Fn(&Value) -> bool) -> Value {
         eventually(what, SOON, async || {
             let answer = self.scene.api.get(&self.path("")).await;
@@ -73,7 +73,7 @@ async fn a_community_is_made_of_groups_changed_and_ended_through_any_node() {
     let groups = community.groups().await;
     assert_has(&groups[0].1, &json!({ "id": made["announcement_group_id"], "is_announcement": true, "joined": true }));
     assert_has(&groups[1].1, &json!({ "id": tools, "is_announcement": false, "participant_count": 2 }));
-    // The announcement group is a group like any other, to which only admins send.
+    // The announcement group is an ordinary group, in which only admins can send.
     let announcement = api.get(&scene.path(&format!("/groups/{}", string(&made["announcement_group_id"])))).await;
     assert_eq!(announcement.expect(200)["announce"], true);
 
@@ -100,7 +100,7 @@ async fn groups_come_into_a_community_and_go_out_of_it() {
     let body = json!({ "subject": "Garden", "participants": [scene.peer] });
     let made = api.post(&community.path("/groups"), body).await.expect(201);
     assert_has(&made, &json!({ "subject": "Garden", "created_by": scene.channel.address() }));
-    // Whoever is in a group of it is in the community.
+    // Members of a group of the community are members of the community.
     community.until("two members", |shown| shown["participant_count"] == 2).await;
     assert_eq!(sim.get(&community.peers("")).await.expect(200)["group_count"], 2);
 
@@ -115,7 +115,7 @@ async fn groups_come_into_a_community_and_go_out_of_it() {
     let refused = api.delete(&community.path(&format!("/groups/{announcement}"))).await;
     assert_eq!(refused.expect_error(422, "other")["upstream_code"], 403);
 
-    // A group that the channel is not in, of a member who may add groups.
+    // A group without the channel, added by a member who may add groups.
     api.patch(&community.path(""), json!({ "member_add_groups": true })).await.expect(200);
     let made = sim.post(&community.peers("/groups"), json!({ "subject": "Dogs" })).await.expect(201);
     let dogs = string(&made["id"]);
@@ -160,7 +160,7 @@ async fn members_of_a_community_come_and_go_with_a_result_for_each() {
     let second = members(&format!("?limit=2&cursor={}", string(&first["next_cursor"]))).await;
     assert_eq!([ranks(&first), ranks(&second)].concat(), expected);
 
-    // Who is removed from the community leaves its groups, too.
+    // Somebody who is removed from the community leaves its groups, too.
     let body = json!({ "subject": "Garden", "participants": [third] });
     let garden = string(&api.post(&community.path("/groups"), body).await.expect(201)["id"]);
     assert_eq!(act("remove", &[&third]).await, ["ok"]);

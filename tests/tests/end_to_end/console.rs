@@ -1,4 +1,4 @@
-//! The console: the ways of its pages and their calls, by hand and in a browser.
+//! The console: its pages and their requests, directly and in a browser.
 
 mod browser;
 
@@ -22,7 +22,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 const SESSION: &str = "/console/session";
 
-/// A call of the session as the console's own page makes it.
+/// A session request as the console's page makes it.
 async fn of_page(api: &Api, method: Method, cookie: Option<&str>, body: Value) -> Answer {
     of_page_at(SESSION, api, method, cookie, body).await
 }
@@ -42,7 +42,7 @@ async fn log_in(api: &Api, member: &Member) -> Answer {
     of_page(api, Method::POST, None, json!({ "email": member.email, "password": PASSWORD })).await
 }
 
-/// The cookie as a browser sends it back.
+/// The cookie as a browser returns it.
 fn cookie(answer: &Answer) -> String {
     let set = answer.header(SET_COOKIE.as_str()).expect("a cookie is set");
     for part in ["Path=/console/session", "HttpOnly", "SameSite=Strict"] {
@@ -63,7 +63,7 @@ async fn the_console_signs_in_by_a_cookie_that_works_once_on_every_node() {
     assert!(view.get("refresh_token").is_none(), "no script gets to see it: {view}");
     assert_eq!(view["expires_in"], 900);
     assert_eq!(first.header("cache-control"), Some("no-store"));
-    // A browser sends what another cluster on this machine has set, too, as cookies ignore ports.
+    // Cookies ignore ports, so a browser also sends those of another cluster on this machine.
     let of_other = format!("gateway_session=zrt_old; gateway_session_{}=zrt_other", "0".repeat(32));
     let both = format!("{of_other}; {}", cookie(&first));
     let second = of_page(&at(1), Method::PUT, Some(&both), Value::Null).await;
@@ -168,11 +168,11 @@ async fn what_members_do_in_the_console_costs_their_session_and_nothing_else() {
         assert_eq!(answer.header("x-ratelimit-limit"), Some("120"));
     }
     let limits = api.get(&format!("/v1/limits?channel_id={channel}")).await.expect(200);
-    // Its program made a channel and asks now.
+    // The API key has made a channel, and makes this request.
     assert!(limits["per_customer"]["remaining"].as_u64().unwrap() >= 58, "{limits}");
     assert_eq!(limits["per_channel"]["remaining"], 60, "{limits}");
 
-    // Beyond its own bucket a session is refused; another one is not, nor is a program.
+    // A session beyond its own bucket is refused; another session and the API key are not.
     let all = join_all((0..400).map(|_| session.get("/console/api/v1/channels"))).await;
     let refused: Vec<_> = all.iter().filter(|answer| answer.status == 429).collect();
     assert!(!refused.is_empty() && refused.len() < 400);
@@ -193,7 +193,7 @@ async fn keys_find_nothing_in_the_console_and_roles_hold_there() {
     let session = api.with_key(&string(&log_in(&api, &viewer).await.expect(200)["access_token"]));
     session.get("/console/api/v1/account").await.expect(200);
     session.post("/console/api/v1/channels", json!({ "name": "x" })).await.expect_error(403, "insufficient_scope");
-    // What is public or of no account is not there a second time.
+    // Routes that are public or of no account do not exist below the console.
     for path in ["/console/api/v1/auth/login", "/console/api/healthz", "/console/api/openapi.json", "/console/api"] {
         assert_ne!(session.request(Method::POST, path).send().await.unwrap().status(), 200, "{path}");
     }
@@ -217,7 +217,7 @@ async fn every_file_of_the_console_bears_the_policies_that_guard_it() {
         assert_eq!(api.get("/console/channels").await.text(), html.text(), "every page is the same file");
         let text = html.text();
         let assets: Vec<&str> = text.split('"').filter(|part| part.starts_with("/console/assets/")).collect();
-        // Its own script, what it shares with the other door's, styles and an icon; the styles are named twice.
+        // The page's own script, a script that both consoles share, styles and an icon; the styles are named twice.
         let named: BTreeSet<&str> = assets.iter().copied().collect();
         assert_eq!((named.len(), assets.len()), (4, 5), "{assets:?}");
         assert!(text.contains(&format!("/console/assets/{page}-")), "{text}");
@@ -268,7 +268,7 @@ async fn every_file_of_the_console_bears_the_policies_that_guard_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pages_that_are_named_may_hold_the_members_console_in_a_frame_and_no_page_the_operators() {
-    // The node's port has no TLS: a balancer speaks it for the deployment.
+    // The node's port has no TLS; a load balancer terminates it.
     let options = Options::nodes(1)
         .arg("--set=api.console_frame_ancestors=[\"https://app.example.com\"]")
         .arg("--base-url=https://localhost:8443");
@@ -303,7 +303,7 @@ async fn a_port_whose_console_is_off_has_none() {
     }
 }
 
-/// Where a browser is led that asks for the root of a port.
+/// The target of a browser's request for the root of a port.
 async fn home(port: &Api) -> Option<String> {
     let accepts = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
     let answer = answer(port.without_key().request(Method::GET, "/").header(ACCEPT, accepts)).await;
@@ -324,7 +324,7 @@ async fn a_browser_finds_the_console_at_the_root_of_a_port_and_a_program_hears_o
     }
 }
 
-/// Ends the cluster of a `gateway dev` that holds its terminal, however the test ends.
+/// Ends the cluster of a foreground `gateway dev`, however the test ends.
 struct Held(PathBuf);
 
 impl Drop for Held {
@@ -335,7 +335,7 @@ impl Drop for Held {
     }
 }
 
-/// What `make run` runs, and the line of its output that bears a link.
+/// Runs the command of `make run`, and returns the line of its output that has a link.
 async fn link_of_a_run(data: &Path, base_port: u16) -> (tokio::process::Child, String) {
     let makefile = std::fs::read_to_string(checkout().join("Makefile")).unwrap();
     assert!(makefile.contains("\t$(BIN) dev --data $(DEV_DIR) --demo $(DEV_FLAGS)\n"), "make run runs something else");

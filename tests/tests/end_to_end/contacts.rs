@@ -1,4 +1,4 @@
-//! Contacts and linked-device addresses: how the channel comes to know people, and what it asks about them.
+//! Contacts and linked-device addresses: how the channel learns of people, and its queries about them.
 
 use serde_json::{Value, json};
 use tests::http::string;
@@ -6,7 +6,7 @@ use tests::scene::{SOON, Scene, assert_has};
 use tests::tenant::{address, number};
 use tests::wait::eventually;
 
-/// A contact of the scene's channel, once it is known by messages or the like.
+/// A contact of the scene's channel, once it is listed.
 async fn known(scene: &Scene, of: &str) -> Value {
     eventually("the contact is listed", SOON, async || {
         let list = scene.api.get(&scene.path("/contacts/all")).await.expect(200);
@@ -40,7 +40,7 @@ async fn people_become_contacts_by_writing_and_get_names_that_are_saved() {
     api.patch(&path, json!({ "name": "" })).await.expect_issue(&json!(["name"]), "too_short");
     api.patch(&path, json!({ "nickname": "A" })).await.expect_issue(&json!(["name"]), "required");
 
-    // The phone's own address book.
+    // The phone's own address book changes the name.
     scene.simulator.api().patch(&own, json!({ "name": "Annie" })).await.expect(204);
     eventually("the phone's name is here", SOON, async || {
         let shown = api.get(&path).await.expect(200);
@@ -60,7 +60,7 @@ async fn somebody_new_is_found_at_the_network_and_nobody_is_not() {
     scene.simulator.phone(&shop, json!({ "name": "Shop", "business": true })).await;
     let found = api.get(&scene.path(&format!("/contacts/{shop}"))).await.expect(200);
     assert_has(&found, &json!({ "name": "Shop", "business_name": "Shop", "is_business": true }));
-    // The LID that is shown can be used at once.
+    // The shown LID can be used at once.
     let lid = string(&found["lid"]);
     let pair = json!({ "lid": lid, "phone_jid": address(&shop) });
     assert_has(&api.get(&scene.path(&format!("/contacts/lids/{lid}"))).await.expect(200), &pair);
@@ -120,7 +120,7 @@ async fn numbers_are_checked_up_to_a_limit_and_their_addresses_kept() {
     assert_eq!(over.expect_error(429, "rate_limited"), json!({ "scope": "channel", "limit": 200 }));
     assert!((1..=60).contains(&over.retry_after()));
 
-    // Whatever else tells whether a stranger is registered takes from the same numbers; who is known takes none.
+    // Other routes that reveal whether a stranger is registered share this limit; known people do not count.
     let (stranger, known) = (scene.path("/contacts/18888888888"), scene.path(&format!("/contacts/{}", scene.peer)));
     api.post(&path, json!({ "phones": fifty[..47] })).await.expect(200);
     api.get(&stranger).await.expect_error(404, "contact_not_found");
@@ -154,7 +154,7 @@ async fn a_hidden_number_is_one_contact_and_one_chat_before_and_after_it_is_know
     }
     let chats = api.get(&scene.path("/chats")).await.expect(200);
     assert_eq!(chats["data"].as_array().unwrap().len(), 1, "{chats}");
-    // What was stored before the number was known is shown under it, by whichever name it is asked for.
+    // Messages stored before the number was known are shown under it, whichever name the filter has.
     for filter in [String::new(), format!("?chat_id={lid}"), format!("?chat_id={hidden}")] {
         let rows = api.get(&scene.path(&format!("/messages{filter}"))).await.expect(200);
         assert_eq!(rows["data"].as_array().unwrap().len(), 1, "{filter}: {rows}");

@@ -1,4 +1,4 @@
-//! Scripts of the configured origins read answers, and no others do.
+//! Only scripts of the configured origins can read responses.
 
 use reqwest::Method;
 use serde_json::json;
@@ -29,7 +29,7 @@ async fn an_origin_that_is_configured_may_ask_and_read_and_another_may_not() {
     let tenant = Tenant::new(&cluster).await;
     let (api, public) = (tenant.any(), tenant.any().without_key());
 
-    // A browser's question carries no credential and gets no answer of the route.
+    // A preflight request carries no credentials, and is not answered by the route.
     for path in ["/v1/channels", "/v1/account", "/healthz"] {
         let asked = preflight(&public, OURS, path).await;
         assert_eq!((asked.status, allows(&asked)), (204, Some(OURS)), "{path}: {}", asked.text());
@@ -42,7 +42,7 @@ async fn an_origin_that_is_configured_may_ask_and_read_and_another_may_not() {
         assert_eq!((refused.status, allows(&refused)), (404, None), "{path}");
     }
 
-    // What is answered may be read: successes, refusals, errors.
+    // Any response can be read: successes, refusals, errors.
     let table = [
         (from(&api, OURS, Method::GET, "/v1/channels").await, 200),
         (from(&public, OURS, Method::GET, "/v1/channels").await, 401),
@@ -59,13 +59,13 @@ async fn an_origin_that_is_configured_may_ask_and_read_and_another_may_not() {
     let other = from(&api, THEIRS, Method::GET, "/v1/channels").await;
     assert_eq!((other.status, allows(&other), other.header("vary")), (200, None, Some("Origin")));
 
-    // The event stream too.
+    // So can the event stream.
     let request = api.request(Method::GET, "/v1/events").header("Origin", OURS);
     let response = request.send().await.unwrap();
     assert_eq!(response.status(), 200);
     assert_eq!(response.headers()["access-control-allow-origin"], OURS);
 
-    // Operators have no scripts.
+    // The operator port has no CORS headers.
     let operator = cluster.operator(cluster.node_ids()[0], &client());
     assert_eq!(allows(&from(&operator, OURS, Method::GET, "/v1/admin/nodes").await), None);
 }

@@ -1,5 +1,6 @@
-//! A node whose files were damaged, or cannot grow, stops and names them; the others go on, and the node comes back.
-//! - [`wiped_folder`]: one that comes back with nothing.
+//! A node with damaged files, or files that cannot grow, stops and names them; the others go on, and the node can
+//! return.
+//! - [`wiped_folder`]: a node that returns with an empty folder.
 
 mod wiped_folder;
 
@@ -14,11 +15,11 @@ use tests::cluster::{Cluster, Options};
 use tests::http::{Api, client};
 use tests::wait::{check, eventually};
 
-/// For a node to notice what is wrong with its files, on a busy machine.
+/// How long a node may take to notice damaged files on a busy machine.
 const NOTICED: Duration = Duration::from_secs(90);
 const VICTIM: u64 = 3;
 
-/// The files below a folder with this ending, largest first.
+/// The files in a folder with this extension, the largest first.
 fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut found: Vec<_> = entries.filter(|path| path.extension().is_some_and(|end| end == ending)).collect();
@@ -50,7 +51,7 @@ fn replace(folder: &Path, by: &Path) {
     copy(by, folder);
 }
 
-/// Runs the victim until it gives up by itself.
+/// Runs the victim until it exits by itself.
 async fn run(cluster: &Cluster) -> Finished {
     let folder = cluster.data().to_owned();
     let config = folder.join(format!("node-{VICTIM}.toml"));
@@ -58,7 +59,7 @@ async fn run(cluster: &Cluster) -> Finished {
     tokio::task::spawn_blocking(move || binary::run(&args, &folder, NOTICED)).await.unwrap()
 }
 
-/// What a node has written down of the victim's log.
+/// The bytes that a node has recorded of the victim's log.
 fn heard(cluster: &Cluster, node: u64) -> Vec<u8> {
     let entries = fs::read_dir(cluster.node(node).data.join("heard")).unwrap().map(|entry| entry.unwrap().path());
     let of_victim = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with(&format!("{VICTIM}-"));
@@ -69,7 +70,7 @@ fn customer(cluster: &Cluster, node: u64) -> Api {
     Api::new(client(), &cluster.node(node).api, Some(&cluster.dev().api_key))
 }
 
-/// Writes to the directory, through a node that lives.
+/// Writes to the directory through this API.
 async fn writes(api: &Api, count: usize) {
     for n in 0..count {
         let made = api.post("/v1/api-keys", json!({ "name": format!("key {n}"), "scopes": ["messages.read"] })).await;
@@ -82,7 +83,7 @@ async fn a_node_with_damaged_files_refuses_them_by_name_and_comes_back_with_whol
     let cluster = Cluster::start(Options::default()).await;
     let api = customer(&cluster, 1);
     writes(&api, 5).await;
-    // What is in the write-ahead files at a kill is in tables after the next start.
+    // Data that is in write-ahead files at a kill is moved to tables at the next start.
     cluster.kill(VICTIM);
     cluster.restart(&[VICTIM]).await;
     writes(&api, 5).await;
@@ -141,13 +142,13 @@ async fn a_node_with_damaged_files_refuses_them_by_name_and_comes_back_with_whol
 async fn a_folder_that_was_put_back_from_an_older_copy_is_refused() {
     let cluster = Cluster::start(Options::default()).await;
     let api = customer(&cluster, 1);
-    // From here on another node leads the directory, and knows what this one has synced.
+    // From here on another node leads the directory, and knows how far this one has synced.
     cluster.kill(VICTIM);
     let folder = cluster.node(VICTIM).data;
     let older = cluster.data().join("older");
     copy(&folder, &older);
     cluster.restart(&[VICTIM]).await;
-    // When it started it told what the copy has, too.
+    // At its start it reported the state that the copy has, too.
     let heard = heard(&cluster, 1);
     writes(&api, 20).await;
     eventually("the others have heard how far it has synced", NOTICED, async || {
@@ -165,7 +166,7 @@ async fn a_folder_that_was_put_back_from_an_older_copy_is_refused() {
     assert!(told.contains("put back from an older copy"), "{told}");
     writes(&api, 2).await;
 
-    // Whoever leads after this has never heard from the node. What was written down of it tells.
+    // The next leader has never heard from the node; the recorded position convicts the copy.
     cluster.kill_all(&[1, 2]);
     replace(&folder, &older);
     cluster.restart(&[1, 2]).await;
@@ -183,7 +184,7 @@ async fn a_folder_that_was_put_back_from_an_older_copy_is_refused() {
 async fn a_node_whose_disk_takes_no_more_stops_names_the_file_and_catches_up_later() {
     let cluster = Cluster::start(Options::default()).await;
     cluster.kill(VICTIM);
-    // No file of it grows beyond 200 KiB: each write behind that fails, as on a full disk.
+    // No file of the node can grow beyond 200 KiB: later writes fail as on a full disk.
     let script = r#"trap "" XFSZ; ulimit -f 400; exec "$0" run --config="$1""#;
     let config = cluster.data().join(format!("node-{VICTIM}.toml"));
     let log = cluster.data().join("full.log");

@@ -1,4 +1,4 @@
-//! Deletions of what has much: nothing of it counts any more, whoever dies before its records have ended.
+//! Deletions of many records: none of them is valid afterwards, whichever node dies before all are deleted.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use tests::http::{string, time, try_answer};
 use tests::tenant::Tenant;
 use tests::wait::{check, eventually, seconds};
 
-/// Three portions.
+/// Enough for three portions.
 const KEYS: usize = 450;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -34,7 +34,7 @@ async fn a_node_that_dies_between_two_portions_of_a_deletion_leaves_no_key_that_
     assert!(try_answer(delete).await.is_err(), "the node dies before it answers");
     wait_gone(pid, seconds(10));
 
-    // Some have ended, and some only count for nothing.
+    // Some keys are deleted already, others are only invalid.
     for key in minted.iter().step_by(KEYS / 30) {
         let refused = api.with_key(&string(&key["secret"])).get("/v1/channels").await;
         time(&refused.expect_error(401, "auth_revoked")["revoked_at"]);

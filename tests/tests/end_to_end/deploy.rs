@@ -1,4 +1,4 @@
-//! What lies in `deploy` is what the program and its surroundings take.
+//! The program and the tools around it accept the files in `deploy`.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +16,7 @@ fn folder() -> PathBuf {
     checkout().join("deploy")
 }
 
-/// All files below a folder with one of these endings.
+/// All files below a folder with one of these extensions.
 fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -36,8 +36,10 @@ fn run(program: &str, args: &[&str]) -> Output {
     started.unwrap_or_else(|error| panic!("{program}: {error}; make deps installs it"))
 }
 
+/// Asserts that a program accepts its arguments.
+///
 /// # Panics
-/// With all that it said, when it did not like what it was shown.
+/// If the program fails, with its output.
 fn likes(program: &str, args: &[&str]) {
     let said = run(program, args);
     let told = format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
@@ -48,7 +50,7 @@ fn likes(program: &str, args: &[&str]) {
 fn every_yaml_file_can_be_read() {
     let read = "import sys, yaml; [list(yaml.safe_load_all(open(path))) for path in sys.argv[1:]]";
     let all = files(&folder(), &["yml", "yaml"]);
-    // Helm's templates are YAML only once they are filled in.
+    // Helm's templates are YAML only after they are rendered.
     let plain: Vec<&str> = all
         .iter()
         .filter(|path| !path.iter().any(|part| part == "templates"))
@@ -63,7 +65,7 @@ fn haproxy_takes_its_configurations() {
     let all = files(&folder(), &["cfg"]);
     assert!(!all.is_empty());
     for path in all {
-        // Names of containers are known among containers alone.
+        // Container names resolve only among containers.
         likes("haproxy", &["-c", "-f", path.to_str().unwrap()]);
     }
 }
@@ -109,7 +111,7 @@ async fn every_guide_ends_with_a_message_that_arrives() {
     assert!(!refused.status.success() && told.contains("answered 401"), "{told}");
 }
 
-/// The files that a configuration names, so that it can be checked as on a machine.
+/// Creates the files that a configuration names, so that it can be checked as on a machine.
 fn machine(root: &Path) {
     let etc = root.join("etc");
     std::fs::create_dir_all(&etc).unwrap();
@@ -160,7 +162,7 @@ fn every_example_of_a_configuration_passes_the_check() {
     }
 }
 
-/// What helm would fill in is not known here: the lines of the templates as they are, and the values by themselves.
+/// The chart is not rendered here: this reads the lines of its templates, and its values.
 #[test]
 fn the_chart_trusts_no_range_by_default_and_closes_the_peers_port_to_others() {
     let chart = folder().join("helm/gateway");
@@ -174,7 +176,7 @@ fn the_chart_trusts_no_range_by_default_and_closes_the_peers_port_to_others() {
     let port = values["network"]["address"].as_str().unwrap().rsplit(':').next().unwrap();
     assert_eq!(values["network"]["port"].to_string(), port, "the policy opens the port of the address");
 
-    // With its conditions and insertions left out the policy is YAML.
+    // Without its conditions and insertions, the policy is YAML.
     let policy = std::fs::read_to_string(chart.join("templates/networkpolicy.yaml")).unwrap();
     let policy: String = policy
         .lines()

@@ -1,4 +1,4 @@
-//! `/docs` and what is compressed: the page is small, draws on demand, and comes in few bytes to whoever reads them so.
+//! `/docs` and compression: the page is small and renders on demand; responses are compressed on request.
 
 use reqwest::Method;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use tests::http::{answer, client};
 use tests::tenant::Tenant;
 use tokio::process::Command;
 
-/// What `curl` gets, who says which encodings it reads: the head and the body as it is meant.
+/// The response to `curl`, which sends the encodings that it accepts: headers, and the decoded body.
 async fn curl(url: &str, arguments: &[&str]) -> (String, Vec<u8>) {
     let arguments =
         [&["--silent", "--show-error", "--compressed", "--dump-header", "/dev/stderr", url][..], arguments].concat();
@@ -40,21 +40,21 @@ async fn answers_of_a_kibibyte_and_more_are_compressed_for_those_who_ask() {
         }
         let (head, body) = curl(&format!("{}/openapi.json", node.api), &["-H", &accepts]).await;
         assert_eq!(body, whole, "{encoding}");
-        // The tag of what was compressed is good for a question all the same.
+        // The weak ETag of the compressed response works in a conditional request.
         assert!(head.contains(&format!("etag: w/{}", etag.to_lowercase())), "{head}");
         let known = format!("If-None-Match: W/{etag}");
         let (head, _) = curl(&format!("{}/openapi.json", node.api), &["-H", &accepts, "-H", &known]).await;
         assert!(head.starts_with("http/1.1 304"), "{head}");
     }
 
-    // The better way where both are read; nothing for what is small, and for what is no text.
+    // Brotli is preferred if both are accepted. Small bodies and binary ones are not compressed.
     let both = ["-H", "Accept-Encoding: gzip, br"];
     let (head, _) = curl(&format!("{}/openapi.json", node.api), &both).await;
     assert!(head.contains("content-encoding: br"), "{head}");
     let (head, _) = curl(&format!("{}/healthz", node.api), &both).await;
     assert!(!head.contains("content-encoding"), "{head}");
 
-    // The answers of an account's calls, and its stream, whose frames come one by one.
+    // Responses of the API are compressed, and so is the stream, whose frames are flushed one by one.
     for n in 0..8 {
         tenant.channel(&format!("Channel {n}")).await;
     }
@@ -77,7 +77,7 @@ async fn the_page_is_small_and_the_document_says_what_it_shows_first() {
         for path in ["/docs", "/docs/page.js", "/docs/page.css"] {
             let got = answer(http.get(format!("{port}{path}"))).await;
             assert_eq!(got.status, 200, "{path}");
-            // After an upgrade, an old script would draw the new document.
+            // Otherwise an old script could render the new document after an upgrade.
             assert_eq!(got.header("cache-control"), Some("no-cache"), "{path}");
             bytes += got.text().len();
         }
@@ -87,7 +87,7 @@ async fn the_page_is_small_and_the_document_says_what_it_shows_first() {
         assert!(notice.status == 200 && notice.text().contains("AGPL-3.0-only"), "{}", notice.text());
         let (head, _) = curl(&format!("{port}/docs/"), &[]).await;
         assert!(head.starts_with("http/1.1 308") && head.contains("location: ../docs\r\n"), "{head}");
-        // Swagger UI has fifty times as many, and reads the whole document before it shows anything.
+        // Swagger UI has fifty times as many bytes, and parses the whole document before it shows anything.
         assert!(bytes < 40 * 1024, "{bytes}");
     }
     let document = answer(http.get(format!("{}/openapi.json", node.api))).await.expect(200);

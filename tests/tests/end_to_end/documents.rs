@@ -1,4 +1,4 @@
-//! The documents name what is there: pages, anchors, files and tests.
+//! The pages, anchors, files and tests that documents name exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,10 +8,10 @@ use std::process::Command;
 use model::webhook::signature::signature_header;
 use tests::documents::{all, guide, root};
 
-/// The largest README that people read.
+/// The longest README that people read, in lines.
 const README_LINES: usize = 150;
 
-/// The anchors of a page's headings, as they are made of their text.
+/// The anchors of a page's headings, as generated from their text.
 fn anchors(page: &str) -> BTreeSet<String> {
     let headings = page.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
     let kept = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
@@ -20,7 +20,7 @@ fn anchors(page: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Where the links of a page lead that stay in the repository.
+/// The links of a page to targets in the repository.
 fn links(page: &str) -> impl Iterator<Item = &str> {
     let targets = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     targets.filter(|target| !target.contains("://") && !target.contains(' '))
@@ -46,7 +46,7 @@ fn every_link_between_documents_leads_somewhere() {
     assert!(dead.is_empty(), "{dead:#?}");
 }
 
-/// What the pictures of the documents weigh together at most, in bytes.
+/// The total size of the documents' pictures at most, in bytes.
 const PICTURES: u64 = 1_500_000;
 
 #[test]
@@ -79,7 +79,7 @@ fn every_page_stands_in_the_summary_and_readme_is_short() {
     assert!(readme.lines().count() <= README_LINES);
 }
 
-/// All Rust code of the repository, one file after the other.
+/// All Rust files of the repository, with their contents.
 fn code() -> Vec<(PathBuf, String)> {
     let mut folders: Vec<PathBuf> =
         ["model", "network", "whatsapp", "testnet", "raft", "shard", "api", "node", "tests", "chaos"]
@@ -100,7 +100,7 @@ fn code() -> Vec<(PathBuf, String)> {
     found
 }
 
-/// What stands between single backticks.
+/// The text between single backticks.
 fn quoted(page: &str) -> impl Iterator<Item = &str> {
     page.lines().filter(|line| !line.starts_with("```")).flat_map(|line| line.split('`').skip(1).step_by(2))
 }
@@ -110,7 +110,7 @@ fn every_name_and_every_file_that_a_document_names_is_there() {
     let code = code();
     let is_said = |name: &str| code.iter().any(|(_, text)| text.contains(name));
     let has_file = |name: &str| code.iter().any(|(path, _)| path.ends_with(Path::new(name)));
-    // Tests, functions, fields, keys and metrics; one that is openraft's is named beside ours.
+    // Tests, functions, fields, keys and metrics; the excluded one is a field of openraft.
     let is_name = |name: &str| {
         name.contains('_')
             && name != "last_quorum_acked"
@@ -129,11 +129,11 @@ fn every_name_and_every_file_that_a_document_names_is_there() {
     assert!(unknown.is_empty(), "{unknown:#?}");
 }
 
-/// Texts that are not in the repository, and how one is cited: as a file, or by a number that only its readers know.
+/// Texts that are not in the repository, by the words that cite them: by file name or by section number.
 const ELSEWHERE: [&str; 9] =
     ["console", "design", "interface", "section", "sections", "simulator", "spec", "specification", "supplement"];
 
-/// What a line cites that is not in the repository. RFCs are everybody's.
+/// The text that a line cites although it is not in the repository. RFCs are public.
 fn cites_elsewhere(line: &str, is_there: impl Fn(&str) -> bool) -> Option<String> {
     let words: Vec<&str> = line
         .split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | '`' | '"' | '[' | ']'))
@@ -209,7 +209,7 @@ fn the_list_of_what_make_does_fits_eighty_columns() {
     assert!(said.lines().all(|line| line.len() <= 80), "{said}");
 }
 
-/// What the guide shows in a language.
+/// The guide's example in a language.
 fn shown(language: &str) -> String {
     let page = fs::read_to_string(guide().join("api.md")).unwrap();
     let block = page.split(&format!("```{language}\n")).nth(1).unwrap();
@@ -237,7 +237,7 @@ fn the_signature_checks_of_the_guide_tell_true_from_false() {
         })
         .collect();
     for (program, flag, language, checks) in [("python3", "-c", "python", python), ("node", "-e", "js", node)] {
-        // Node.js is not needed to build or to test, and is tried where it is.
+        // Node.js is required neither to build nor to test; the example runs if it is installed.
         match Command::new(program).arg(flag).arg(shown(language) + &checks).output() {
             Ok(ran) => assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr)),
             Err(_) if program == "node" => eprintln!("skipped: there is no node"),

@@ -1,4 +1,4 @@
-//! Every error code, and the test that provokes it. What no other test provokes is provoked here.
+//! Every error code, and the test that provokes it. Codes that no other test provokes are provoked here.
 
 use model::error::ErrorCode;
 use serde_json::json;
@@ -7,11 +7,11 @@ use tests::http::{client, string};
 use tests::sources::Sources;
 use tests::tenant::{CONNECT, Tenant, number, text, wait_status};
 
-/// Where a code is provoked.
+/// How a code is provoked.
 enum Provoked {
-    /// By a test of this name.
+    /// By the test with this name.
     By(&'static str),
-    /// By none, for this reason.
+    /// By no test, for this reason.
     NotYet(&'static str),
 }
 
@@ -107,14 +107,14 @@ async fn a_node_without_a_free_slot_says_when_to_come_back() {
     let answer = tenant.any().get(&format!("/v1/channels/{channel}/qr")).await;
     answer.expect_error(503, "worker_at_capacity");
     assert_eq!(answer.retry_after(), 5);
-    // What its status does not permit needs no slot.
+    // Requests that the status does not permit need no slot.
     let act = async |what: &str| tenant.any().act(&format!("/v1/channels/{channel}/{what}")).await;
     act("connect").await.expect_error(503, "worker_at_capacity");
     act("restart").await.expect_error(409, "invalid_lifecycle_transition");
     act("disable").await.expect(202);
     act("connect").await.expect_error(409, "channel_unavailable");
 
-    // A channel that should run waits for a slot where it is.
+    // A channel that should run waits for a slot on its node.
     let api = tenant.any();
     act("enable").await.expect(202);
     api.act(&first.path("/disable")).await.expect(202);

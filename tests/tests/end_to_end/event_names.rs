@@ -1,5 +1,5 @@
-//! Every event name, and a test in which it comes from something that happened on the network.
-//! The events of a channel's own life are shown here.
+//! Every event name, and a test in which it results from something that happened on the network. The events of a
+//! channel's own life are tested here.
 
 use model::event::EventName;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The event stream: its frames, what it shows to whom, its end, and tickets. Nodes live; `event_stream_faults.rs` kills.
+//! The event stream: its frames, filters, end, and tickets. No node dies here; `event_stream_faults.rs` kills nodes.
 
 use futures::future::join_all;
 use reqwest::Method;
@@ -9,7 +9,7 @@ use tests::stream::{EventSource, Frame, assert_once};
 use tests::tenant::{Paired, Tenant, number, text};
 use tests::wait::{check, eventually, seconds};
 
-/// A phone of the network beside the channels.
+/// A phone besides those of the channels.
 async fn phone(tenant: &Tenant) -> String {
     let number = number();
     tenant.simulator().phone(&number, json!({})).await;
@@ -48,7 +48,7 @@ async fn a_stream_is_framed_as_readers_of_server_sent_events_expect() {
     assert_eq!((&envelope["event"], &envelope["event_id"]), (&json!("message.sent"), &json!(sent_id)));
     assert_eq!((&envelope["api_version"], &envelope["channel_id"]), (&json!("2026-04"), &json!(channel.id)));
     time(&envelope["occurred_at"]);
-    // The stream was open before the channel was made: it has seen its whole life.
+    // The stream was open before the channel was created, so it has all events of the channel's life.
     for name in ["channel.status", "qr.updated", "channel.connected"] {
         stream.wait(name, seconds(5), |frame| frame.is(name)).await;
     }
@@ -157,7 +157,7 @@ async fn a_stream_resumes_at_another_node_without_a_gap_and_says_when_there_is_o
     let first = EventSource::open(&tenant.api(1), "").await;
     let seen = send(&tenant, 1, &channel, &peer, "seen").await;
     let last = first.wait_message("message.sent", &seen, seconds(10)).await.id.unwrap();
-    // Others went by before the connection was lost, and more while there was none.
+    // Some events came before the connection was lost, and more afterwards.
     let mut missed = vec![send(&tenant, 2, &channel, &peer, "missed").await];
     drop(first);
     for _ in 0..20 {
@@ -255,12 +255,12 @@ async fn a_ticket_opens_one_stream_at_any_node() {
     }
     api.without_key().get("/v1/events?ticket=7").await.expect_error(401, "auth_malformed");
     api.without_key().get("/v1/events").await.expect_error(401, "auth_missing");
-    // A ticket opens a stream, and nothing else.
+    // A ticket authenticates a stream only.
     let made = api.post("/v1/events/tickets", json!({})).await.expect(201);
     let open = format!("?ticket={}", string(&made["ticket"]));
     api.without_key().get(&format!("/v1/limits{open}")).await.expect_error(401, "auth_missing");
 
-    // Who asked for it is asked for again.
+    // The key that requested the ticket is checked again.
     let key = api.post("/v1/api-keys", json!({ "name": "revoked", "scopes": ["events.*"] })).await.expect(201);
     let made = api.with_key(&string(&key["secret"])).post("/v1/events/tickets", json!({})).await.expect(201);
     assert_eq!(api.delete(&format!("/v1/api-keys/{}", string(&key["id"]))).await.status, 204);

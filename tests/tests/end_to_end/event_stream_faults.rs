@@ -12,7 +12,7 @@ use tests::wait::{check, eventually, seconds};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 
-/// Sends until it is taken: an election may lie between.
+/// Retries a send until it is accepted, since a leader may have to be elected.
 async fn send(api: &Api, channel: &Paired, to: &str, words: &str) -> String {
     eventually("the send is taken", seconds(30), async || {
         let request = api.request(reqwest::Method::POST, &channel.path("/messages")).json(&text(to, words));
@@ -22,7 +22,7 @@ async fn send(api: &Api, channel: &Paired, to: &str, words: &str) -> String {
     .await
 }
 
-/// The messages whose acceptance a stream has shown.
+/// The messages whose `message.sent` a stream has shown.
 fn sent(stream: &EventSource) -> HashSet<String> {
     let shown = stream.events().into_iter().filter(|frame| frame.is("message.sent"));
     shown.map(|frame| string(&frame.json()["data"]["message_id"])).collect()
@@ -46,7 +46,7 @@ async fn a_killed_node_costs_its_clients_a_reconnection_and_others_nothing() {
     for n in 0..30 {
         messages.insert(send(&survivor, &channels[n % 6], &peer, "before").await);
     }
-    // Killed in the middle of it: the node owns channels, holds a stream, and may be the home of the account.
+    // The node is killed during sends. It owns channels, holds a stream, and may be the account's coordinator.
     let sending = async {
         let mut messages = HashSet::new();
         for n in 0..60 {
@@ -82,7 +82,7 @@ async fn a_killed_node_costs_its_clients_a_reconnection_and_others_nothing() {
     let ids = [lost.ids(), resumed.ids()].concat();
     assert_once(&ids);
     assert_once(&kept.ids());
-    // What the two saw is one sequence, the same as the one that was never interrupted.
+    // The lost stream and its continuation have the same sequence as the uninterrupted one.
     let both = kept.ids();
     let begin = both.iter().position(|id| *id == ids[0]).unwrap();
     eventually("both show the same", seconds(10), async || {
@@ -101,8 +101,8 @@ async fn places_are_counted_on_when_their_home_dies_and_a_dead_nodes_come_back()
     }
     streams.push((3, EventSource::open(&tenant.api(3), "").await));
     tenant.cluster.kill(1);
-    // The streams of the living count on, whether or not the home died. Those of the dead node count until their leases
-    // end, or are forgotten with the home: nobody reads them any more.
+    // Streams of live nodes still count, even if the coordinator died. Those of the dead node count until their leases
+    // expire, or are forgotten with the coordinator.
     assert!(streams.iter().all(|(node, stream)| *node == 1 || !stream.has_ended()));
     streams.retain(|(node, _)| *node != 1);
     while streams.len() < 10 {
@@ -167,7 +167,7 @@ async fn a_drain_by_command_lets_balancers_notice_first_and_sends_streams_elsewh
     assert_eq!(frame.json(), json!({ "reason": "drain" }));
     assert!(asked.elapsed() >= seconds(4) && owned().await == 0, "after the wait, and when all was handed over");
 
-    // Who asks this node all the same is served, until the next drain.
+    // The drained node still serves clients that connect to it, until the next drain.
     let stays = EventSource::open(&tenant.api(2), "").await;
     operator.post("/v1/admin/nodes/2/undrain", json!({})).await.expect(202);
     eventually("node 2 is ready", seconds(30), async || {
@@ -186,7 +186,7 @@ async fn a_client_that_does_not_read_is_cut_off_and_holds_up_nobody() {
     tenant.simulator().phone(&peer, json!({})).await;
     let reading = EventSource::open(&tenant.any(), "?events=message.received").await;
 
-    // A small window, so that little of the stream lies in the system's buffers.
+    // A small receive window, so that little of the stream fits into the system's buffers.
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     let address = tenant.cluster.node(1).api.trim_start_matches("http://").parse().unwrap();
@@ -207,7 +207,7 @@ async fn a_client_that_does_not_read_is_cut_off_and_holds_up_nobody() {
         check(line == "gateway_sse_streams 1", format!("{line}; {} read", reading.events().len()))
     })
     .await;
-    // What waited for it is still there, then the reason, then the end.
+    // The client still gets the buffered events, then the reason, then the end.
     let mut rest = Vec::new();
     let read = tokio::time::timeout(seconds(60), slow.read_to_end(&mut rest)).await;
     assert!(read.is_ok(), "the connection is closed");
@@ -231,7 +231,7 @@ async fn a_node_that_does_not_hear_of_the_end_of_a_session_opens_no_stream_by_it
     let leader = groups.iter().find(|group| group["kind"] == "directory").unwrap()["leader"].as_u64().unwrap();
     let deaf = cluster.node_ids().into_iter().find(|node| *node != leader).unwrap();
     let session = Member::new(&tenant, "admin").await.session(&tenant.api(leader)).await;
-    // A stream of the account need not be announced for a while after another.
+    // After one stream of the account, the node need not announce further ones for a while.
     EventSource::open(&tenant.api(deaf), "").await;
     let made = session.post("/v1/events/tickets", json!({})).await.expect(201);
 
@@ -242,7 +242,7 @@ async fn a_node_that_does_not_hear_of_the_end_of_a_session_opens_no_stream_by_it
     let open = format!("/v1/events?ticket={}", string(&made["ticket"]));
     tenant.api(deaf).without_key().get(&open).await.expect_error(503, "auth_backend_unavailable");
     operator.delete(wire).await.expect(204);
-    // The ticket is still there, and its session is not.
+    // The ticket is still valid, but its session has ended.
     let refused = async || {
         let answer = tenant.api(deaf).without_key().get(&open).await;
         (answer.status != 503).then_some(answer).ok_or_else(|| "the node does not hear yet".to_owned())

@@ -1,5 +1,5 @@
-//! What the document and `GET /v1/event-types` say of the events is what is sent: every event comes from something that
-//! happened, is judged by its schema, and is read by a client that was generated from the document.
+//! The API document and `GET /v1/event-types` describe the events that are sent: each event results from something that
+//! happened, matches its schema, and is parsed by a client generated from the document.
 
 use model::event::EventName;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use tests::tenant::{address, number};
 
 use crate::openapi::{generate_client, run, sources};
 
-/// Brings about every event, and some of the bodies and surroundings that messages can have.
+/// Causes every event, with several message contents and contexts.
 async fn everything(scene: &Scene) {
     let (api, sim, own) = (&scene.api, scene.simulator.api(), scene.channel.number.clone());
     let write = async |body: Value| {

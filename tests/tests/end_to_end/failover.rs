@@ -1,5 +1,5 @@
-//! Nodes are killed, all at once or one by one, or stopped and continued, in the middle of work; nothing is lost,
-//! nothing is doubled, and no channel is linked anew.
+//! Nodes are killed, one by one or all at once, or paused and resumed, during work: nothing is lost or doubled, and no
+//! channel has to be linked again.
 
 use std::time::{Duration, Instant};
 
@@ -13,12 +13,12 @@ use tests::tenant::{CONNECT, Paired, Tenant, address, number, text, wait_status}
 use tests::wait::{check, eventually, seconds};
 
 const CHANNELS: usize = 20;
-/// Per channel and round: 200 sends in all.
+/// Sends for each channel and round: 200 in total.
 const EACH: usize = 10;
-/// How many are accepted before the fault strikes.
+/// Sends that are accepted before the fault.
 const UNDER_WAY: usize = 60;
 
-/// From the kill of an owner to the first 202 of each of its channels, generously: the benchmark measures it.
+/// From the kill of an owner to the first 202 of each of its channels. A generous bound; the benchmark measures it.
 const TAKEN_OVER: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -70,7 +70,7 @@ async fn a_node_that_stood_still_does_no_harm_when_it_goes_on() {
     let strike = async {
         storm.wait_count(0, UNDER_WAY).await;
         cluster.pause(victim);
-        // The length of the fault, not a wait for anything.
+        // The duration of the fault, not a wait for a condition.
         tokio::time::sleep(Duration::from_secs(10)).await;
         cluster.resume(victim);
     };
@@ -98,7 +98,7 @@ async fn an_owner_that_is_cut_off_from_its_peers_says_nothing_of_what_it_owned()
         check(node != Some(former.node) && epoch > Some(former.epoch), format!("node {node:?} in {epoch:?}"))
     })
     .await;
-    // The former owner does not hear of its successor, and goes on as the leader that it was.
+    // The former owner does not hear of its successor, and still believes that it leads.
     let (node, epoch) = look(former.node).await;
     assert_ne!((node, epoch), (Some(former.node), Some(former.epoch)));
     operator.delete(wire).await.expect(204);
@@ -122,7 +122,7 @@ async fn an_owner_whose_followers_have_slow_disks_keeps_its_session() {
     let followers: Vec<_> = followers.map(|node| cluster.operator(node, &tenant.client)).collect();
     let point = "/v1/admin/failpoints/log::before_flush";
     for follower in &followers {
-        // Longer than an owner may speak to the network without being heard.
+        // Longer than an owner may send to the network without contact to a quorum.
         follower.put(point, json!({ "actions": "sleep(400)" })).await.expect(204);
     }
     let api = tenant.api(owner.node);
@@ -140,7 +140,7 @@ async fn an_owner_whose_followers_have_slow_disks_keeps_its_session() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_send_whose_caller_has_given_up_before_its_turn_is_not_made() {
-    /// Longer than a send takes whose entry is not held up.
+    /// Longer than a send takes unless its log entry is held up.
     const HELD_UP: Duration = seconds(3);
     let cluster = Cluster::start(Options::default()).await;
     let tenant = Tenant::new(&cluster).await;
@@ -151,7 +151,7 @@ async fn a_send_whose_caller_has_given_up_before_its_turn_is_not_made() {
     let (api, operator) = (tenant.api(owner.node), cluster.operator(owner.node, &tenant.client));
     let point = "/v1/admin/failpoints/commit::before";
     let path = channel.path("/messages");
-    // Another shard's entry may be the one that is held up.
+    // The entry that is held up may be of another shard, so this retries.
     eventually("an entry of the channel's shard is held up", seconds(60), async || {
         operator.put(point, json!({ "actions": "1*pause" })).await.expect(204);
         let sent = tokio::time::timeout(HELD_UP, api.post(&path, text(&to, "held up"))).await;
@@ -178,7 +178,7 @@ async fn the_sends_of_a_channel_that_stops_end_before_the_stop_is_answered_thoug
     let former = tenant.owner(1, &channel.id).await;
     let other = tenant.api(cluster.node_ids().into_iter().find(|node| *node != former.node).unwrap());
 
-    // No node reaches the network: what is taken now is certainly not out.
+    // No node reaches the network, so sends that are accepted now have certainly not left.
     simulator.faults(json!({ "cut_node": cluster.node_ids() })).await;
     wait_status(&other, &channel.id, "reconnecting", CONNECT).await;
     let mut waiting = Vec::new();
@@ -211,7 +211,7 @@ async fn the_sends_of_a_channel_that_stops_end_before_the_stop_is_answered_thoug
     .await;
 }
 
-/// Has the owner of a channel die when something is committed in its shard next, before anybody hears of that; yields another node.
+/// Lets a channel's owner die at its shard's next commit, before anybody learns of it. Returns another node's API.
 async fn about_to_die(tenant: &Tenant, channel: &str) -> Api {
     let owner = tenant.owner(1, channel).await.node;
     let point = "/v1/admin/failpoints/commit::after";
@@ -281,7 +281,7 @@ async fn an_owner_that_does_not_hear_the_directory_makes_no_events_and_keeps_no_
     let shards = cluster.operator(1, &tenant.client).get("/v1/admin/shards").await.expect(200);
     let groups = shards["data"].as_array().unwrap();
     let leader = groups.iter().find(|group| group["kind"] == "directory").unwrap()["leader"].as_u64().unwrap();
-    // Two channels of one owner that is not the directory's leader: one that goes on, and one that is deleted.
+    // Two channels with the same owner, which does not lead the directory: one stays, and one is deleted.
     let mut theirs: Vec<Paired> = Vec::new();
     let mut deaf: Option<u64> = None;
     while theirs.len() < 2 {

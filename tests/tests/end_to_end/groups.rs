@@ -1,4 +1,4 @@
-//! Groups: what a channel does with them through any node, what others do, and who hears of it.
+//! Groups: what a channel does with them through any node, what others do, and the events of both.
 
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
@@ -22,7 +22,7 @@ impl Group<'_> {
         self.scene.path(&format!("/groups/{}{rest}", self.id))
     }
 
-    /// As the phone of the peer sees the group, or does something with it.
+    /// Path of the group at the peer's phone.
     fn peers(&self, rest: &str) -> String {
         self.scene.phone_path(&format!("/groups/{}{rest}", self.id))
     }
@@ -78,7 +78,7 @@ async fn a_group_is_made_shown_changed_and_left_through_any_node() {
     api.act(&group.path("/leave")).await.expect_error(409, "no_op");
     let left = scene.event("group.participant_removed", "left", |data| data["reason"] == "left").await;
     assert_eq!(left["participants"], json!([own]));
-    // One event for each thing that happened.
+    // One event for each change.
     let told = ["group.created", "group.updated", "group.participant_removed"].map(|name| scene.told(name));
     assert_eq!(told, [1, 4, 1]);
 }
@@ -131,7 +131,7 @@ async fn what_others_do_to_a_group_is_seen_and_told_once_even_over_a_new_login()
     scene.event("group.updated", "subject", |data| data["changes"]["subject"] == "Ours").await;
     assert_eq!(group.show().await["subject"], "Ours");
 
-    // Not an admin: the network refuses, and says why.
+    // The channel is no admin: the network refuses, and the error has its reason.
     let restrict = json!({ "restrict": true });
     let refused = scene.api.patch(&group.path("/settings"), restrict).await;
     assert_eq!(refused.expect_error(422, "other")["upstream_code"], 403);
@@ -166,7 +166,7 @@ async fn an_invite_leads_into_a_group_at_once_or_past_its_admins() {
     api.post(&scene.path("/groups/join"), json!({ "invite_code": code })).await.expect_error(409, "no_op");
     assert_eq!(group.show().await["participants"].as_array().unwrap().len(), 2);
 
-    // An admin who approves.
+    // The channel is an admin, and approves join requests.
     let own = Group::create(&scene).await;
     api.patch(&own.path("/settings"), json!({ "join_approval_mode": true })).await.expect(200);
     let invite = api.get(&own.path("/invite")).await.expect(200);
@@ -255,7 +255,7 @@ async fn a_group_gets_a_picture_as_bytes_or_by_its_url() {
     };
     assert_eq!(sizes(&url).await, [(640, 640), (96, 96)]);
 
-    // By a URL: the one that the network gave, and one of the gateway's own links.
+    // The picture comes from a URL of the network, then from one of the gateway's own links.
     let again = api.put(&path, json!({ "picture_url": url })).await.expect(200);
     assert_ne!(again["picture_url"], url.as_str());
     let media = upload(api, &scene.channel.id, "image/png", picture(50, 50)).await;
@@ -275,7 +275,7 @@ async fn a_group_gets_a_picture_as_bytes_or_by_its_url() {
     let inside = json!({ "picture_url": "http://169.254.169.254/x" });
     api.put(&path, inside).await.expect_error(400, "media_fetch_blocked");
 
-    // Only admins change a group that says so; whoever is in it may otherwise.
+    // In a restricted group only admins can change it; otherwise any member can.
     let body = json!({ "subject": "Theirs", "participants": [scene.channel.number] });
     let sim = scene.simulator.api();
     let theirs =
@@ -287,7 +287,7 @@ async fn a_group_gets_a_picture_as_bytes_or_by_its_url() {
     assert_eq!(refused.expect_error(422, "other")["upstream_code"], 403);
 }
 
-/// The URL of a picture that the peer's phone gives a group.
+/// Sets a group's picture by the peer's phone, and returns its URL.
 async fn url_of(scene: &Scene, group: &Group<'_>) -> Value {
     let request = scene.simulator.api().request(Method::PUT, &group.peers("/picture")).body(picture(9, 9));
     answer(request).await.expect(200)["picture_url"].clone()

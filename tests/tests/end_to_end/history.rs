@@ -1,4 +1,4 @@
-//! Stored messages: filters, pages, the deliveries of one message, receipts of groups, and what goes with time.
+//! Stored messages: filters, pages, the deliveries of a message, group receipts, and expiry.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ fn ids(page: &Value) -> Vec<String> {
 async fn all_pages(api: impl Fn() -> Api, route: &str, mut after: impl AsyncFnMut(usize)) -> Vec<String> {
     let (mut found, mut cursor) = (Vec::new(), String::new());
     for n in 0.. {
-        // While a shard finds its leader the answer is 503 with `Retry-After`.
+        // While a shard has no leader, the response is 503 with `Retry-After`.
         let page = eventually("a page", seconds(20), async || {
             let answer = api().get(&format!("{route}{cursor}")).await;
             check(answer.status != 503, answer.text()).map(|()| answer.expect(200))
@@ -41,7 +41,7 @@ async fn send(tenant: &Tenant, channel: &Paired, body: Value) -> String {
     string(&tenant.any().post(&channel.path("/messages"), body).await.expect(202)["message_id"])
 }
 
-/// Waits until a channel's history holds so many rows that pass a filter.
+/// Waits until a channel's history has `count` rows that pass a filter.
 async fn wait_rows(tenant: &Tenant, channel: &Paired, filter: &str, count: usize) -> Value {
     eventually(&format!("{count} rows of {filter}"), seconds(20), async || {
         let page = tenant.any().get(&channel.path(&format!("/messages?limit=100{filter}"))).await.expect(200);
@@ -166,7 +166,7 @@ async fn pages_survive_inserts_and_the_death_of_an_owner() {
         || tenant.api(asker),
         "/v1/messages?limit=5&direction=outbound",
         async |n| match n {
-            // What comes now is newer than every page that is still to be read.
+            // A message that comes now is newer than all pages that are still unread.
             0 => drop(send(&tenant, &channels[1], text(&peer, "late")).await),
             1 => cluster.kill(owner),
             _ => {}
@@ -255,7 +255,7 @@ async fn a_message_to_a_group_is_as_far_as_its_last_member() {
     row("read", json!([[a, "read"], [b, "read"]])).await;
 }
 
-/// How many things of a kind have expired at all nodes.
+/// The number of expired items of a kind, over all nodes.
 async fn trimmed(tenant: &Tenant, what: &str) -> u64 {
     let mut sum = 0;
     for node in tenant.cluster.node_ids() {
@@ -295,14 +295,14 @@ async fn messages_orders_and_deliveries_go_when_their_time_is_over() {
     tenant.any().get(&format!("/v1/messages/{}/deliveries", inbound[0])).await.expect_error(404, "message_not_found");
     eventually("rows and deliveries are deleted", seconds(30), async || {
         let gone = (trimmed(&tenant, "messages").await, trimmed(&tenant, "deliveries").await, deliveries().await);
-        // An order is two rows.
+        // An order has two rows.
         let orders = trimmed(&tenant, "projected").await;
         check((gone, orders) == ((5, 4, 0), 2), format!("{gone:?}, {orders}"))
     })
     .await;
     let orders = tenant.any().get(&channel.path("/business/orders")).await.expect(200);
     assert_eq!(orders["data"], json!([]));
-    // What is new is stored as ever.
+    // New messages are stored as before.
     send(&tenant, &channel, text(&peer, "hello again")).await;
     wait_rows(&tenant, &channel, "", 1).await;
 }

@@ -1,4 +1,4 @@
-//! The main job, step by step, as a customer does it: create a channel, link a phone, send, receive, read back, end.
+//! The gateway's main job as a customer does it: create a channel, link a phone, send, receive, read the history, end.
 
 mod channel;
 mod messages;
@@ -12,22 +12,22 @@ use tests::tenant::{Tenant, number};
 
 pub use messages::undeliverable;
 
-/// All that the steps share.
+/// State that the steps share.
 pub struct Journey {
     tenant: Tenant,
-    /// The customer at the node through which everything is done.
+    /// A client of the node that the journey uses.
     api: Api,
     simulator: Simulator,
     receiver: Receiver,
-    /// Of the endpoint at `/custom`.
+    /// Signing secret of the endpoint at `/custom`.
     custom_secret: String,
-    /// Of the endpoint at `/default`.
+    /// Signing secret of the endpoint at `/default`.
     default_secret: String,
     channel: String,
     number: String,
 }
 
-/// Every name that an endpoint may ask for and that this journey brings about.
+/// The events that endpoints subscribe to and that this journey causes.
 const EVENTS: [&str; 8] = [
     "message.received",
     "message.sent",
@@ -39,7 +39,7 @@ const EVENTS: [&str; 8] = [
     "contact.resolved",
 ];
 
-/// Does the whole main job through one node.
+/// Does the main job through one node.
 pub async fn main_job(cluster: &Cluster, node: usize) {
     let mut journey = Journey::begin(cluster, node).await;
     journey.create_channel().await;
@@ -55,7 +55,7 @@ pub async fn main_job(cluster: &Cluster, node: usize) {
     journey.delete().await;
 }
 
-/// Links a channel by a typed code.
+/// Links a channel with a typed pairing code.
 pub async fn pair_code(cluster: &Cluster) {
     let journey = Journey::begin(cluster, 0).await;
     journey.link_by_code().await;

@@ -1,4 +1,4 @@
-//! Keys: who may come in, what each key may do, and that a revoked one is revoked on every node at once.
+//! API keys: authentication, scopes, and revocation, which takes effect on all nodes at once.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tests::member::Member;
 use tests::tenant::{Tenant, text};
 use tests::wait::{check, eventually, seconds};
 
-/// Mints a key and gives its record and secret.
+/// Mints a key, and returns its record and secret.
 async fn mint(api: &Api, body: Value) -> (Value, String) {
     let made = api.post("/v1/api-keys", body).await.expect(201);
     let secret = string(&made["secret"]);
@@ -50,7 +50,7 @@ async fn every_way_to_fail_authentication_has_its_code() {
     for node in tenant.cluster.node_ids() {
         let unknown = format!("Bearer zpk_{}", "A".repeat(24));
         with_authorization(&tenant.api(node), &unknown).await.expect_error(401, "auth_invalid");
-        // A right prefix with a wrong rest is no nearer.
+        // A correct prefix with a wrong rest is refused in the same way.
         let near = format!("Bearer {}{}", &key[..12], "A".repeat(16));
         with_authorization(&tenant.api(node), &near).await.expect_error(401, "auth_invalid");
     }
@@ -72,7 +72,7 @@ async fn every_way_to_fail_authentication_has_its_code() {
     let revoked = api.with_key(&secret).get("/v1/channels").await.expect_error(401, "auth_revoked");
     time(&revoked["revoked_at"]);
 
-    // A key in the query string is no key.
+    // A key in the query string is ignored.
     api.without_key().get(&format!("/v1/channels?api_key={key}")).await.expect_error(401, "auth_missing");
 }
 
@@ -134,7 +134,7 @@ async fn a_key_does_what_its_scopes_say_and_no_more() {
     let api = tenant.any();
     let channel = tenant.channel("Scoped").await;
     let at = |rest: &str| format!("/v1/channels/{channel}{rest}");
-    // Route, body, and the scope that it takes.
+    // Route, body, and the scope that the route requires.
     let routes = [
         (Method::GET, "/v1/channels".to_owned(), Value::Null, "channels.read"),
         (Method::POST, "/v1/channels".to_owned(), json!({ "name": "x" }), "channels.write"),
@@ -179,7 +179,7 @@ async fn a_key_does_what_its_scopes_say_and_no_more() {
         }
     }
 
-    // The account's own routes want an unrestricted key.
+    // The account's own routes require an unrestricted key.
     let (_, secret) = mint(&api, json!({ "name": "almost", "scopes": ["channels.*", "keys.*"] })).await;
     let details = api.with_key(&secret).get("/v1/account/audit-log").await.expect_error(403, "insufficient_scope");
     assert!(details["required"] == json!(["*"]) || details["required"] == json!("*"), "{details}");
@@ -205,21 +205,21 @@ async fn no_key_mints_another_that_may_more_than_itself() {
     refused(json!(["channels.read", "messages.write"]), json!(["messages.write"])).await;
     refused(json!(["keys.*"]), json!(["keys.*"])).await;
     refused(json!(["*"]), json!(["*"])).await;
-    // An empty grant means everything, so it may not be given either.
+    // An empty list of scopes means all of them, so it cannot be granted either.
     let everything = minter.post("/v1/api-keys", json!({ "name": "all" })).await;
     everything.expect_error(403, "insufficient_scope");
 
     for scopes in [json!(["channels.read"]), json!(["channels.*"]), json!(["keys.write", "channels.write"])] {
         mint(&minter, json!({ "name": "less", "scopes": scopes })).await;
     }
-    // The key of a new channel inherits the grant of the caller.
+    // The key of a new channel inherits the caller's scopes.
     let made = minter.post("/v1/channels", json!({ "name": "x", "issue_scoped_key": true })).await.expect(201);
     assert_eq!(made["scoped_key"]["scopes"], json!(["keys.write", "channels.*"]));
     let bound = api.with_key(&string(&made["scoped_key"]["secret"]));
     let path = format!("/v1/channels/{}/messages", string(&made["id"]));
     bound.get(&path).await.expect_error(403, "insufficient_scope");
 
-    // Nor one that outlives it.
+    // A key cannot mint a key that outlives it.
     let end = json!(in_an_hour(0));
     let (short, secret) = mint(&api, json!({ "name": "short", "expires_at": end })).await;
     let short_lived = api.with_key(&secret);
@@ -228,7 +228,7 @@ async fn no_key_mints_another_that_may_more_than_itself() {
     let longer = json!({ "name": "longer", "expires_at": in_an_hour(1) });
     short_lived.post("/v1/api-keys", longer).await.expect_issue(&json!(["expires_at"]), "too_big");
 
-    // A channel brings no key to whoever may make none by itself, be it a key or a member.
+    // Creating a channel returns no key to a caller who may not mint one, be it a key or a member.
     let (_, secret) = mint(&api, json!({ "name": "channels", "scopes": ["channels.*"] })).await;
     let member = Member::new(&tenant, "member").await.session(&api).await;
     for caller in [api.with_key(&secret), member] {
@@ -238,7 +238,7 @@ async fn no_key_mints_another_that_may_more_than_itself() {
     }
 }
 
-/// The moment in an hour and so many seconds, as bodies bear it.
+/// The time in an hour plus `seconds`, as bodies have it.
 fn in_an_hour(seconds: u64) -> String {
     Timestamp::now().plus(Duration::from_secs(3600 + seconds)).to_string()
 }
@@ -260,7 +260,7 @@ async fn a_key_of_one_channel_stays_in_it() {
     assert_eq!(denied["key_channel_id"], json!(own));
     let denied = bound.post(&format!("/v1/channels/{other}/messages"), text("15551234567", "x")).await;
     denied.expect_error(403, "channel_access_denied");
-    // A foreign channel is not even denied: it is not there.
+    // A channel of another customer is reported as missing, not as denied.
     bound.get(&format!("/v1/channels/{foreign}")).await.expect_error(404, "channel_not_found");
 
     let many = [
@@ -289,7 +289,7 @@ async fn a_key_of_one_channel_stays_in_it() {
     let ids: Vec<_> = list["data"].as_array().unwrap().iter().map(|key| key["id"].clone()).collect();
     assert_eq!(ids, [child["id"].clone(), record["id"].clone()], "only the channel's keys");
 
-    // Endpoints: those of its channel, and no others.
+    // Endpoints of the key's channel are visible, and no others.
     let body = json!({ "url": "http://127.0.0.1:65535/x", "events": ["message.sent"], "channel_id": own });
     let endpoint = bound.post("/v1/webhook-endpoints", body).await.expect(201);
     let wide = tenant.endpoint("http://127.0.0.1:65535/wide", &["message.sent"], json!({})).await;
@@ -299,7 +299,7 @@ async fn a_key_of_one_channel_stays_in_it() {
     let answer = bound.get(&format!("/v1/webhook-endpoints/{}", string(&wide["id"]))).await;
     answer.expect_error(404, "webhook_endpoint_not_found");
 
-    // The account's default secret signs for all channels; a secret of the endpoint's own is the channel's.
+    // The account's default secret signs for all channels, so it stays hidden; the endpoint's own is the channel's.
     let secret = format!("/v1/webhook-endpoints/{}/signing-secret", string(&endpoint["id"]));
     bound.get(&secret).await.expect_error(403, "channel_scoped_key");
     assert_eq!(api.get(&secret).await.expect(200)["is_default"], true);
@@ -330,7 +330,7 @@ async fn what_another_customer_owns_is_not_there() {
         (Method::POST, at("/disable"), Value::Null, "channel_not_found"),
         (Method::GET, at("/messages"), Value::Null, "channel_not_found"),
         (Method::POST, at("/messages"), text("15551234567", "x"), "channel_not_found"),
-        // A body that fails its rules tells nothing either.
+        // An invalid body reveals nothing either.
         (Method::POST, at("/messages"), json!({ "type": "nonsense" }), "channel_not_found"),
         (Method::GET, hook(""), Value::Null, "webhook_endpoint_not_found"),
         (Method::PATCH, hook(""), json!({ "enabled": false }), "webhook_endpoint_not_found"),
@@ -408,7 +408,7 @@ async fn issues_revocations_and_failures_are_in_the_audit_log() {
         assert!(first >= made, "a failure bears its own time, not that of its minute: {failed:?}");
     }
 
-    // A cursor of the log belongs to its customer.
+    // An audit log cursor belongs to its customer.
     let page = api.get("/v1/account/audit-log?limit=1").await.expect(200);
     let of_another = format!("/v1/account/audit-log?cursor={}", string(&page["next_cursor"]));
     let stranger = Tenant::new(&tenant.cluster).await;
@@ -445,7 +445,7 @@ async fn a_node_that_may_have_missed_a_revocation_refuses_by_itself() {
     cluster.pause(nodes[2]);
     let answer = eventually("the node knows that its copy is old", seconds(15), async || {
         match try_answer(api.request(Method::GET, "/v1/channels")).await {
-            // While it does not know yet, what it forwards finds nobody: 503 `worker_at_capacity`.
+            // Until the node notices, its forwarded requests find no owner: 503 `worker_at_capacity`.
             Ok(answer) if answer.status == 503 && answer.json()["error"]["code"] == "auth_backend_unavailable" => {
                 Ok(answer)
             }
@@ -473,7 +473,7 @@ async fn a_node_that_was_stopped_during_a_revocation_acts_for_nobody_when_it_goe
     let users = format!("/v1/admin/customers/{}/users", tenant.customer_id);
     let credentials = json!({ "email": "owner@example.com", "password": "correct horse battery" });
     cluster.operator(nodes[0], &tenant.client).post(&users, credentials.clone()).await.expect(201);
-    // The directory's leader is among the stopped in some round.
+    // In one of the rounds, the stopped node leads the directory.
     for stopped in &nodes {
         let others: Vec<u64> = nodes.iter().copied().filter(|node| node != stopped).collect();
         let api = tenant.api(others[0]);
@@ -487,7 +487,7 @@ async fn a_node_that_was_stopped_during_a_revocation_acts_for_nobody_when_it_goe
         cluster.pause(*stopped);
         eventually("the key is revoked", seconds(30), async || {
             let answer = tenant.api(others[1]).delete(&format!("/v1/api-keys/{}", string(&record["id"]))).await;
-            // Unknown outcomes are told as such, and asking again tells.
+            // A response may say that the outcome is unknown; a retry finds it out.
             check(answer.status == 204 || answer.status == 409, answer.text())
         })
         .await;
@@ -498,7 +498,7 @@ async fn a_node_that_was_stopped_during_a_revocation_acts_for_nobody_when_it_goe
         .await;
         assert!(ending.status == 204 || ending.json()["error"]["code"] == "auth_revoked", "{}", ending.text());
 
-        // What reached the node before it goes on is answered when it does.
+        // Requests that reached the node while it was stopped are answered when it resumes.
         let early = [&secret, &session].into_iter().cycle().take(20).map(|token| {
             let request = there.with_key(token).request(Method::GET, "/v1/channels");
             tokio::spawn(try_answer(request))

@@ -1,4 +1,4 @@
-//! Labels: of chats and messages, made and moved through any node and on the phone, and who hears of it.
+//! Labels of chats and messages, created and assigned through any node and on the phone, and their events.
 
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
@@ -7,7 +7,7 @@ use tests::scene::{SOON, Scene, assert_has};
 use tests::tenant::{address, number, text};
 use tests::wait::eventually;
 
-/// A business whose chat with the peer is there, with the id of the message that made it.
+/// A business account that has a chat with the peer, and the id of the chat's message.
 async fn shop(cluster: &Cluster) -> (Scene, String) {
     let scene = Scene::on(cluster, json!({ "business": true })).await;
     let said = scene.simulator.text(&scene.peer, &scene.channel.number, "hi", 1).await;
@@ -51,7 +51,7 @@ async fn shown(scene: &Scene, id: &str) -> Option<Value> {
     rows(scene, &scene.path("/labels")).await.into_iter().find(|label| label["id"] == id)
 }
 
-/// Waits for so many changes of labels to be told, and for no more than that.
+/// Waits for `count` events of label changes, and asserts that there are no more.
 async fn told(scene: &Scene, count: usize) {
     let name = "chat.updated";
     eventually("every change of labels is told", SOON, async || match scene.told(name) {
@@ -79,7 +79,7 @@ async fn labels_are_made_put_on_chats_and_messages_and_taken_off_through_any_nod
     assert_has(&changed, &json!({ "id": id, "name": "Warm lead", "color": 19, "color_hex": "#9368cf" }));
     api.patch(&label(&scene, &id, ""), json!({ "color": 19 })).await.expect_error(409, "no_op");
 
-    // A chat, by its digits too.
+    // A chat can be named by its digits, too.
     let on_chat = label(&scene, &id, &format!("/chats/{}", scene.peer));
     assert_eq!(api.put(&on_chat, json!({})).await.status, 204);
     api.put(&on_chat, json!({})).await.expect_error(409, "no_op");
@@ -88,7 +88,7 @@ async fn labels_are_made_put_on_chats_and_messages_and_taken_off_through_any_nod
     let event = scene.event("chat.updated", "labels", |data| data["changed"] == json!(["labels"])).await;
     assert_eq!(event["chat"]["id"], peer.as_str());
 
-    // Messages of both directions.
+    // Messages of both directions can have labels.
     let sent = api.post(&scene.path("/messages"), text(&scene.peer, "hello")).await.expect(202);
     let sent = string(&sent["message_id"]);
     for message in [&said, &sent] {
@@ -116,7 +116,7 @@ async fn labels_are_made_put_on_chats_and_messages_and_taken_off_through_any_nod
     api.delete(&on_chat).await.expect_error(409, "no_op");
     told(&scene, 5).await;
 
-    // The whole set at once, told once.
+    // The whole set is replaced at once, with one event.
     let path = chat(&scene, "/labels");
     let set = api.put(&path, json!({ "label_ids": ["1", id, "1"] })).await.expect(200);
     let ids: Vec<&str> = set["data"].as_array().unwrap().iter().map(|label| label["id"].as_str().unwrap()).collect();
@@ -127,7 +127,7 @@ async fn labels_are_made_put_on_chats_and_messages_and_taken_off_through_any_nod
     assert!(of_chat(&scene).await.is_empty());
     told(&scene, 8).await;
 
-    // The message in the chat still bears it.
+    // The label still has the message when it is deleted.
     assert_eq!(api.delete(&label(&scene, &id, "")).await.status, 204);
     assert_eq!(shown(&scene, &id).await, None);
     told(&scene, 9).await;
@@ -137,7 +137,7 @@ async fn labels_are_made_put_on_chats_and_messages_and_taken_off_through_any_nod
 async fn what_labels_cannot_do_is_refused_with_its_reason() {
     let (scene, said) = shop(&Cluster::shared().await).await;
     let (api, nobody) = (&scene.api, address(&number()));
-    // What is there is asked for at the first look.
+    // The first read queries the existing labels.
     assert_eq!(rows(&scene, &scene.path("/labels")).await.len(), 5);
     let missing = label(&scene, "99", "");
     let in_chat = json!({ "chat_id": scene.peer });
@@ -193,7 +193,7 @@ async fn what_labels_cannot_do_is_refused_with_its_reason() {
     assert_eq!(refused.expect_error(422, "other")["upstream_text"], "label_limit");
     assert_eq!(rows(&scene, &scene.path("/labels")).await.len(), 20);
 
-    // The labels of a chat go by the scope of labels.
+    // The labels of a chat require the scope of labels.
     let body = json!({ "name": "l", "scopes": ["labels.read"] });
     let reader = api.with_key(&string(&api.post("/v1/api-keys", body).await.expect(201)["secret"]));
     reader.get(&chat(&scene, "/labels")).await.expect(200);
@@ -218,7 +218,7 @@ async fn what_the_phone_does_with_its_labels_is_told_and_shown() {
     let id = string(&made["id"]);
     let on_chat = own(&scene, &format!("/labels/{id}/chats/{}", scene.peer));
     let on_message = own(&scene, &format!("/labels/{id}/messages/{said}"));
-    // Done twice, it is told once.
+    // A change that is made twice is reported once.
     for _ in 0..2 {
         assert_eq!(sim.put(&on_chat, json!({})).await.status, 204);
         assert_eq!(sim.put(&on_message, json!({ "chat_id": scene.peer })).await.status, 204);
@@ -233,13 +233,13 @@ async fn what_the_phone_does_with_its_labels_is_told_and_shown() {
     })
     .await;
 
-    // What is done here shows on the phone.
+    // Changes made here show on the phone.
     api.put(&chat(&scene, "/labels"), json!({ "label_ids": ["1", "2"] })).await.expect(200);
     let there = sim.get(&own(&scene, &format!("/chats/{}/labels", scene.peer))).await.expect(200);
     assert_eq!((&there["total"], &there["data"][0]["chat_count"]), (&json!(2), &json!(1)));
     told(&scene, 3).await;
 
-    // A deleted chat takes its labels along, those of its messages too.
+    // Deleting a chat also removes its labels and those of its messages.
     let deleted = json!({ "delete_chat": true });
     assert_eq!(sim.post(&own(&scene, &format!("/chats/{}/clear", scene.peer)), deleted).await.status, 204);
     let event = scene.event("chat.updated", "deleted", |data| data["changed"][0] == "deleted").await;
@@ -275,7 +275,7 @@ async fn only_a_business_has_labels_and_those_from_before_the_pairing_are_known(
     for answer in refused().await {
         assert_eq!(answer.expect_error(422, "other")["upstream_text"], "not_business");
     }
-    // The account becomes a business, labels a chat, and is a business no more.
+    // The account becomes a business, labels a chat, and stops being a business.
     scene.simulator.phone(&scene.channel.number, json!({ "business": true })).await;
     let known = async |count: usize| {
         eventually("its labels are known", SOON, async || {
@@ -295,7 +295,7 @@ async fn only_a_business_has_labels_and_those_from_before_the_pairing_are_known(
     told(&scene, 3).await;
     assert_eq!(of_chat(&scene).await, ["3"]);
 
-    // A second channel of the same phone finds what was there.
+    // A second channel of the same phone finds the existing labels.
     sim.post(&own(&scene, "/labels"), json!({ "name": "Old" })).await.expect(201);
     let second = scene.tenant.paired_as("Second", &scene.channel.number).await;
     let list = api.get(&second.path("/labels")).await.expect(200);

@@ -1,4 +1,4 @@
-//! Token buckets: per address, per customer, per channel; exact over the cluster, and free of charge when they refuse.
+//! Token buckets for each address, customer and channel: exact over the cluster, and refusals cost no tokens.
 
 use std::time::Instant;
 
@@ -23,16 +23,16 @@ fn expect_limited(answer: &Answer, scope: &str, limit: i64) {
     assert_eq!(answer.header("x-ratelimit-reset"), None);
 }
 
-/// Buckets of `(burst, refill per second)` for one customer.
+/// Limits of a customer, from `(burst, refill per second)` of each bucket.
 fn limits(customer: (u32, u32), channel: (u32, u32)) -> Value {
     let bucket = |(burst, refill): (u32, u32)| json!({ "burst": burst, "refill_per_second": refill });
     json!({ "limits": { "customer": bucket(customer), "channel": bucket(channel) } })
 }
 
-/// Never empty during a test.
+/// A bucket that is never empty during a test.
 const AMPLE: (u32, u32) = (1_000_000, 1_000_000);
 
-/// Asks until a bucket refuses; gives how many passed, and the refusal.
+/// Sends requests until a bucket refuses; returns how many passed, and the refusal.
 async fn exhaust(apis: &[Api], path: &str, passing: u16) -> (u32, Answer) {
     let mut passed = 0;
     for api in apis.iter().cycle() {
@@ -47,7 +47,7 @@ async fn exhaust(apis: &[Api], path: &str, passing: u16) -> (u32, Answer) {
     unreachable!("there is a caller to ask through")
 }
 
-/// How many tokens a bucket can have given since a moment: its burst, and one for each second begun.
+/// The most tokens that a bucket can have given since a time: its burst, and one for each started second.
 fn given_since(start: Instant, burst: u32) -> u32 {
     burst + start.elapsed().as_secs() as u32 + 1
 }
@@ -75,7 +75,7 @@ async fn a_customer_has_its_burst_over_all_nodes_together_and_is_told_what_is_le
         let (_, refused) = exhaust(std::slice::from_ref(api), "/v1/channels", 200).await;
         expect_limited(&refused, "customer", 12);
     }
-    // Another customer has all of its own bucket.
+    // Another customer has its own bucket.
     Tenant::new(&cluster).await.any().get("/v1/channels").await.expect(200);
 }
 
@@ -118,7 +118,7 @@ async fn the_emptier_of_two_buckets_decides_and_a_refusal_costs_nothing() {
     assert_eq!(answer.header("x-ratelimit-scope"), Some("channel"), "2 are fewer than 98");
     assert_eq!((figure(&answer, "x-ratelimit-limit"), figure(&answer, "x-ratelimit-remaining")), (3, 2));
 
-    // What the channel's bucket refuses, the customer's does not count.
+    // Requests that the channel's bucket refuses do not count in the customer's.
     let before = figure(&api.get("/v1/channels").await, "x-ratelimit-remaining");
     let mut passed = 0;
     for _ in 0..40 {
@@ -129,7 +129,7 @@ async fn the_emptier_of_two_buckets_decides_and_a_refusal_costs_nothing() {
     let after = figure(&api.get("/v1/channels").await, "x-ratelimit-remaining");
     assert!(after >= before - passed - 1, "{before} before, {passed} passed, 40 refused, {after} after");
 
-    // The account's bucket is empty first here, and the channel's keeps its tokens.
+    // Here the customer's bucket is empty first, and the channel's keeps its tokens.
     let tenant = Tenant::with(&cluster, limits((3, 1), (100, 1))).await;
     let api = tenant.any();
     let channel = format!("/v1/channels/{}", tenant.channel("Two").await);
@@ -148,7 +148,7 @@ async fn the_emptier_of_two_buckets_decides_and_a_refusal_costs_nothing() {
     })
     .await;
     let left = loop {
-        // The raised bucket holds what the small one held, and fills at its own rate.
+        // The raised bucket starts with the tokens of the small one, and refills at its own rate.
         let answer = api.get(&channel).await;
         if answer.status == 200 && answer.header("x-ratelimit-scope") == Some("channel") {
             break figure(&answer, "x-ratelimit-remaining");
@@ -199,7 +199,7 @@ async fn an_address_has_its_own_bucket_before_any_key_is_read() {
         check(answer.status == 200, answer.text())
     })
     .await;
-    // A storm without any key: 30 at once, and 30 a second.
+    // A burst of requests without a key: 30 pass at once, and 30 a second.
     let start = Instant::now();
     let answers = futures::future::join_all((0..150).map(|_| api.get("/v1/channels"))).await;
     let took = start.elapsed().as_secs_f64();
@@ -208,10 +208,10 @@ async fn an_address_has_its_own_bucket_before_any_key_is_read() {
     assert_eq!(refused.len() + passed, 150);
     assert!(passed as f64 <= 30.0 + 30.0 * took + 1.0, "{passed} passed in {took:.2} s");
     expect_limited(refused[0], "ip", 30);
-    // Public routes pay at this gate too, and only there.
+    // Public routes count in the address bucket, and in no other.
     let answers = futures::future::join_all((0..100).map(|_| api.get("/healthz"))).await;
     assert!(answers.iter().any(|answer| answer.status == 429), "/healthz is behind the gate");
-    // The operator's port is not: it is how one looks at a gateway under a storm.
+    // The operator port does not, since operators need it during a storm.
     let operator = cluster.operator(node, &client);
     let answers = futures::future::join_all((0..100).map(|_| operator.get("/healthz"))).await;
     assert!(answers.iter().all(|answer| answer.status == 200));
@@ -240,7 +240,7 @@ async fn a_plan_that_ran_out_stops_sends_and_new_channels_but_no_reads() {
             })
             .await;
             assert_eq!(blocked.expect_error(402, code)[detail], past);
-            // Before the body is judged, and before the status.
+            // The plan is checked before the body and the status.
             let send = api.post(&format!("/v1/channels/{channel}/messages"), json!({})).await;
             send.expect_error(402, code);
             api.get("/v1/channels").await.expect(200);
@@ -253,7 +253,7 @@ async fn a_plan_that_ran_out_stops_sends_and_new_channels_but_no_reads() {
     plan_caps_channels(&cluster).await;
 }
 
-/// Every kind of route, and whether a plan that ran out blocks it. `{channel}` stands for a channel. What is not
+/// Every kind of route, and whether an expired plan blocks it. `{channel}` stands for a channel. Routes that are not
 /// blocked may fail for another reason.
 const BY_PLAN: &[(&str, &str, bool)] = &[
     ("POST", "/v1/channels", true),
@@ -329,7 +329,7 @@ async fn plan_caps_channels(cluster: &Cluster) {
     }
     tenant.any().delete(&format!("/v1/channels/{first}")).await.expect(204);
     tenant.channel("Three").await;
-    // Ten at once for one place: the cap holds over all nodes.
+    // Nine concurrent requests for one place: the limit holds over all nodes.
     let tenant = Tenant::with(cluster, json!({ "plan": { "channel_limit": 1 } })).await;
     let calls = (0..9).map(|n| {
         let api = tenant.api(cluster.node_ids()[n % cluster.node_ids().len()]);
@@ -340,7 +340,7 @@ async fn plan_caps_channels(cluster: &Cluster) {
     assert!(statuses.iter().all(|status| matches!(status, 201 | 403)), "{statuses:?}");
 }
 
-/// The interface's own figures: of 300 calls at once, 60 pass, and what the clock refilled meanwhile.
+/// With the API's default limits: of 300 concurrent requests 60 pass, plus those that the refill allows meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_three_hundred_calls_at_once_through_three_nodes_sixty_pass() {
     let cluster = Cluster::shared().await;
@@ -430,7 +430,7 @@ async fn the_limits_resource_tells_both_buckets_and_costs_a_token_of_the_account
         assert_eq!((&body["per_channel"]["limit"], &body["per_channel"]["remaining"]), (&json!(50), &json!(50)));
         assert!(body["per_customer"]["remaining"].as_u64().unwrap() < 100);
     }
-    // A key that is bound to a channel needs not say which.
+    // A key that is bound to a channel need not name it.
     let bound = api.post("/v1/api-keys", json!({ "name": "bound", "channel_id": channel })).await.expect(201);
     let bound = api.with_key(bound["secret"].as_str().unwrap());
     assert_eq!(bound.get("/v1/limits").await.expect(200)["channel_id"], json!(channel));

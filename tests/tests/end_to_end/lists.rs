@@ -1,4 +1,4 @@
-//! What is read of an account as a whole, through every node: channels, their statuses, counts, buckets, the summary.
+//! Reads of a whole account, through every node: channels, their statuses, counts, buckets, the summary.
 
 use serde_json::{Value, json};
 use tests::cluster::Cluster;
@@ -68,7 +68,7 @@ async fn channels_of_all_shards_are_listed_newest_first_through_every_node() {
         assert_eq!(account["plan"]["channel_limit"], Value::Null);
         time(&account["created_at"]);
     }
-    // A cursor is a place in one list, not in another's.
+    // A cursor is valid for one list only.
     let page = tenant.any().get("/v1/channels?limit=1").await.expect(200);
     let foreign = format!("/v1/messages?cursor={}", string(&page["next_cursor"]));
     tenant.any().get(&foreign).await.expect_issue(&json!(["cursor"]), "format");
@@ -108,7 +108,7 @@ async fn a_channel_remembers_its_statuses() {
         assert!(changes.iter().all(|row| row["reason"].is_string() && row["node_id"].is_u64()), "{page}");
         changes.iter().for_each(|row| _ = time(&row["at"]));
         assert_eq!(page["next_cursor"], Value::Null);
-        // Changes of one millisecond are each on one page.
+        // Changes of the same millisecond each appear on exactly one page.
         let (mut paged, mut cursor) = (Vec::new(), String::new());
         loop {
             let page =
@@ -146,7 +146,7 @@ async fn the_buckets_are_told_for_the_account_and_for_a_channel() {
         let left = shown["per_channel"]["remaining"].as_u64().unwrap();
         assert!((65..=70).contains(&left), "looking costs the channel nothing: {left}");
     }
-    // Three calls more; a token comes back each second.
+    // Three more requests; one token is refilled each second.
     let after = api.get("/v1/limits").await.expect(200)["per_customer"]["remaining"].as_u64().unwrap();
     assert!((before - 4..=500).contains(&after), "{before} before, {after} after");
 

@@ -1,5 +1,6 @@
-//! The gateway from outside: real processes, real HTTP, the real simulator. One module a subject, one program for all of them,
-//! so that they are linked once and that those that break nothing share clusters ([`tests::cluster::Cluster::shared`]).
+//! Tests of the gateway from outside: real processes, real HTTP, the real simulator. Each subject is a module of this
+//! one program, so that it is linked once and tests that break nothing share clusters
+//! ([`tests::cluster::Cluster::shared`]).
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests")]
 

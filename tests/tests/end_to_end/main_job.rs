@@ -1,4 +1,4 @@
-//! The whole main job of the gateway, through every node of a cluster.
+//! The gateway's main job, through every node of a cluster.
 
 use crate::journey;
 use tests::cluster::Cluster;

@@ -1,4 +1,4 @@
-//! The master key is exchanged while the cluster works.
+//! Rotation of the master key while the cluster works.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,15 +14,15 @@ use tests::wait::{check, eventually, seconds};
 
 const OWN: &str = "whsec_of-the-customer's-own";
 
-/// Customers beside the one that is looked at: their data keys take the cluster some seconds.
+/// Further customers, whose data keys keep the rewrapping busy for some seconds.
 const OTHERS: usize = 600;
 
-/// The configuration of a node, in which the test changes a line.
+/// The configuration file of a node, in which the test changes a line.
 fn config(cluster: &Cluster, node: u64) -> PathBuf {
     cluster.data().join(format!("node-{node}.toml"))
 }
 
-/// Names the former key in a node's configuration, or takes it out again.
+/// Sets the previous key in a node's configuration, or removes it.
 fn give_previous(cluster: &Cluster, node: u64, previous: Option<&str>) {
     let path = config(cluster, node);
     let text = fs::read_to_string(&path).unwrap();
@@ -44,7 +44,7 @@ async fn default_secret(tenant: &Tenant, node: u64, endpoint: &Value) -> String 
     string(&shown["signing_secret"])
 }
 
-/// Sends a message, and gives what the two endpoints heard of it: of the one with a secret of its own, and of the other.
+/// Sends a message, and returns its deliveries to both endpoints: to the one with its own secret, and to the other.
 async fn heard(tenant: &Tenant, node: u64, channel: &Paired, to: &str, receiver: &Receiver) -> (Received, Received) {
     let sent = tenant.api(node).post(&channel.path("/messages"), text(to, "signed")).await.expect(202);
     let message = string(&sent["message_id"]);
@@ -95,7 +95,7 @@ async fn the_master_key_is_exchanged_under_a_kill_and_signatures_and_sessions_ho
     let before = secrets(&cluster, &tenant, 1).await;
     assert_eq!((&before["state"], &before["exchange"]), (&json!("settled"), &Value::Null));
 
-    // Every node gets both keys, one after the other.
+    // All nodes get both keys, one node after the other.
     let key_file = cluster.data().join("master.key");
     let (old, new) = (fs::read_to_string(&key_file).unwrap().trim().to_owned(), "5e".repeat(32));
     fs::write(&key_file, &new).unwrap();
@@ -108,7 +108,7 @@ async fn the_master_key_is_exchanged_under_a_kill_and_signatures_and_sessions_ho
             let refused = operator.post("/v1/admin/keys/rotate", json!({})).await;
             refused.expect_error(400, "bad_request");
             assert!(refused.text().contains("node 2 does not have the master key"), "{}", refused.text());
-            // What a node with both seals now, those with the old one open.
+            // Data that a node with both keys seals now can be opened by nodes with the old key.
             make(1, 1).await;
         }
     }
@@ -120,7 +120,7 @@ async fn the_master_key_is_exchanged_under_a_kill_and_signatures_and_sessions_ho
     let status = cluster.command(&["secrets", "status"]).await.succeeded().stdout;
     assert!(status.contains("gateway secrets rewrap"), "{status}");
 
-    // The node that seals anew is killed in the middle.
+    // The node that rewraps is killed meanwhile.
     let shards = cluster.operator(1, &tenant.client).get("/v1/admin/shards").await.expect(200);
     let directory = shards["data"].as_array().unwrap().iter().find(|row| row["kind"] == "directory").unwrap();
     let leader = directory["leader"].as_u64().unwrap();
@@ -156,7 +156,7 @@ async fn the_master_key_is_exchanged_under_a_kill_and_signatures_and_sessions_ho
         assert_eq!(by_the_next_leader, action == "secrets.rewrapped", "{entry}, killed at {killed_at}");
     }
 
-    // A node that has not heard of the end is told of it by the others: the old key may go there, too.
+    // A node that has not heard of the end learns of it from the others, so the old key can be removed there, too.
     give_previous(&cluster, leader, None);
     cluster.restart(&[leader]).await;
     cluster.kill(leader);
@@ -174,7 +174,7 @@ async fn the_master_key_is_exchanged_under_a_kill_and_signatures_and_sessions_ho
     let line = refused.stderr.lines().last().unwrap_or_default();
     assert!(refused.code() == Some(2) && line.contains("secrets.master_key_file"), "{refused:?}");
 
-    // Receivers may take their time.
+    // Receivers have time to switch: deliveries are signed with both secrets.
     let of_new = default_secret(&tenant, one, &by_default).await;
     assert_ne!(of_new, of_old);
     let (own, other) = heard(&tenant, two, &channel, &to, &receiver).await;
@@ -183,7 +183,7 @@ async fn the_master_key_is_exchanged_under_a_kill_and_signatures_and_sessions_ho
     other.verify(&of_new);
     assert_eq!((signatures(&own), signatures(&other)), (1, 2));
 
-    // The old key goes, and everything starts without it.
+    // The old key is removed, and all nodes start without it.
     cluster.kill_all(&[one, two]);
     for node in [1, 2, 3] {
         give_previous(&cluster, node, None);

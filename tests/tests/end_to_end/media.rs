@@ -1,4 +1,4 @@
-//! Media is uploaded, listed, read through signed links in whole and in parts, and deleted.
+//! Media: uploads, lists, reads through signed links as a whole and in ranges, deletions.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use tests::media::{LARGEST, bare, fetch, follow, form, noise, path, png, sha256,
 use tests::tenant::Tenant;
 use tests::wait::{check, eventually, seconds};
 
-/// A customer with a channel that was never paired: uploads need no connection.
+/// A customer with an unpaired channel: uploads need no connection.
 async fn customer() -> (Tenant, String) {
     let tenant = Tenant::new(&Cluster::shared().await).await;
     let channel = tenant.channel("Pictures").await;
@@ -172,7 +172,7 @@ async fn deleted_media_is_gone_for_every_link_to_it() {
         assert_eq!(details, json!({ "resource": "media", "id": made["id"] }));
         tenant.api(node).delete(&own).await.expect_error(404, "not_found");
     }
-    // Of several calls at once one deletes it.
+    // Of several concurrent deletes exactly one succeeds.
     let api = tenant.api(2);
     for n in 0..5 {
         let made = upload(&api, &channel, "text/plain", noise(10, n)).await;
@@ -182,7 +182,7 @@ async fn deleted_media_is_gone_for_every_link_to_it() {
         statuses.sort_unstable();
         assert_eq!(statuses, [204, 404, 404, 404]);
     }
-    // Media goes with its channel.
+    // Deleting a channel deletes its media.
     let made = upload(&tenant.api(1), &channel, "text/plain", b"with its channel".to_vec()).await;
     assert_eq!(tenant.api(1).delete(&format!("/v1/channels/{channel}")).await.status, 204);
     fetch(&tenant.api(3), &path(&made), &[]).await.expect_error(410, "media_gone");
@@ -204,7 +204,7 @@ async fn a_list_is_newest_first_and_its_pages_join() {
     loop {
         let page = tenant.api(3).get(&format!("{list}?limit=2&direction=upload{cursor}")).await.expect(200);
         seen.extend(ids_of(&page));
-        // What comes in meanwhile shifts nothing.
+        // An upload meanwhile shifts no page.
         upload(&tenant.any(), &channel, "text/plain", noise(10, 99)).await;
         if page["next_cursor"].is_null() {
             break;
@@ -232,7 +232,7 @@ async fn another_customers_media_is_not_there() {
     answer.expect_error(404, "channel_not_found");
     tenant.any().get(&format!("/v1/channels/{channel}/media/no-uuid")).await.expect_error(404, "not_found");
 
-    // A key of another channel of the same customer; one that may only read.
+    // A key of another channel of the customer, and a key that may only read.
     let other = tenant.channel("Other").await;
     let mint = async |body: Value| string(&tenant.any().post("/v1/api-keys", body).await.expect(201)["secret"]);
     let bound = mint(json!({ "name": "bound", "channel_id": other })).await;
@@ -294,7 +294,7 @@ async fn an_upload_that_breaks_a_rule_is_refused_and_leaves_nothing() {
     let kept = api.get(&format!("/v1/channels/{channel}/media")).await.expect(200);
     assert_eq!(kept["data"].as_array().unwrap().len(), 1, "only the one that fitted");
     for node in tenant.cluster.dev().nodes {
-        // Temporary files of other tests on this cluster come and go.
+        // Temporary files of other tests on this cluster come and go, so each one is awaited.
         let temporary = std::fs::read_dir(node.data.join("blobs/tmp")).unwrap();
         for path in temporary.map(|entry| entry.unwrap().path()) {
             eventually("nothing stays", seconds(30), async || check(!path.exists(), path.display().to_string())).await;

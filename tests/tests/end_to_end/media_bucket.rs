@@ -1,4 +1,4 @@
-//! Media in an S3-compatible bucket: a real server of that protocol, started by the test.
+//! Media in an S3-compatible bucket, on a real server that the test starts.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ fn objects(folder: &Path) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bucket_keeps_media_in_place_of_the_replicas() {
     let folder = tempfile::tempdir().unwrap();
-    // What somebody else has put into the bucket, where the bytes of a shard lie, holds up nothing.
+    // Foreign objects among a shard's objects in the bucket do no harm.
     for shard in 1..=SHARDS {
         let foreign = folder.path().join(format!("media/of/the/test/{shard}/00"));
         std::fs::create_dir_all(&foreign).unwrap();
@@ -47,7 +47,7 @@ async fn a_bucket_keeps_media_in_place_of_the_replicas() {
     let tenant = Tenant::new(&cluster).await;
     let channel = tenant.channel("Pictures").await;
 
-    // One in a single request, one in parts.
+    // One upload in a single request, one in parts.
     for length in [100_000, 12_000_000] {
         let bytes = noise(length, length as u64);
         let made = upload(&tenant.api(1), &channel, "a/b", bytes.clone()).await;
@@ -58,7 +58,7 @@ async fn a_bucket_keeps_media_in_place_of_the_replicas() {
         let got = fetch(&tenant.api(3), &path(&made), &[("range", "bytes=50000-50009")]).await;
         assert!(got.status == 206 && got.body == bytes[50_000..50_010], "{}", got.status);
 
-        // Uploaded once more, it has two references, and stays until the second goes.
+        // A second upload of the same bytes adds a reference; the object stays until both are deleted.
         let again = upload(&tenant.api(3), &channel, "a/b", bytes.clone()).await;
         let media = |made: &serde_json::Value| format!("/v1/channels/{channel}/media/{}", string(&made["id"]));
         assert_eq!(tenant.any().delete(&media(&made)).await.status, 204);

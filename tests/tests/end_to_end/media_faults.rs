@@ -1,5 +1,4 @@
-//! Media survives the loss of a node, is repaired where it lacks or is damaged, ends with its retention, and may lie in
-//! a bucket.
+//! Media survives the loss of a node, is repaired where it is missing or damaged, expires, and may be in a bucket.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +31,7 @@ async fn media_outlives_the_node_that_took_it_in_and_reaches_one_that_was_down()
     cluster.kill(3);
     let bytes = noise(700_000, 6);
     let made = upload(&tenant.api(1), &channel, "a/b", bytes.clone()).await;
-    // On a quorum, and on the disk, when it is answered.
+    // An upload is on the disks of a quorum when it is answered.
     assert!(file(&cluster, 1, &bytes).is_file() && file(&cluster, 2, &bytes).is_file());
     cluster.kill(1);
     cluster.restart(&[3]).await;
@@ -44,7 +43,7 @@ async fn media_outlives_the_node_that_took_it_in_and_reaches_one_that_was_down()
         let got = fetch(&tenant.api(node), &path(&made), &[]).await;
         assert!(got.status == 200 && got.body == bytes, "node {node}: {}", got.status);
     }
-    // Every node that runs has one copy each, and each of them will do.
+    // Each running node has a copy, and any one of them suffices.
     cluster.restart(&[1]).await;
     std::fs::write(file(&cluster, 2, &bytes), noise(700_000, 7)).unwrap();
     std::fs::remove_file(file(&cluster, 3, &bytes)).unwrap();
@@ -88,7 +87,7 @@ async fn bytes_end_with_their_retention_and_damaged_ones_are_never_served() {
     .await;
     fetch(&api, &link, &[]).await.expect_error(401, "media_token_expired");
 
-    // Nobody else has a copy: it is gone, which is true, and not served, which would be wrong.
+    // Nobody else has a copy, so the response is that the media is gone; the damaged bytes are not served.
     let made = upload(&api, &channel, "a/b", bytes.clone()).await;
     std::fs::write(file(&cluster, 1, &bytes), noise(100_000, 9)).unwrap();
     fetch(&api, &path(&made), &[]).await.expect_error(410, "media_gone");
@@ -107,7 +106,7 @@ async fn a_client_that_goes_away_in_the_middle_leaves_no_file() {
     eventually("the upload has begun", seconds(20), async || check(files_under(&temporary) == 1, "no file")).await;
     client.abort();
     eventually("the file is gone", seconds(20), async || check(files_under(&temporary) == 0, "a file")).await;
-    // A crash leaves no temporary file for long either.
+    // A crash does not leave a temporary file for long either.
     let started = futures::stream::iter([Ok::<_, std::io::Error>(Bytes::from(noise(200_000, 11)))]);
     let request = bare(&tenant.any(), &channel, "a/b", Vec::new());
     let client = tokio::spawn(try_answer(request.body(Body::wrap_stream(started.chain(futures::stream::pending())))));

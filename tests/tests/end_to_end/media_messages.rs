@@ -1,5 +1,5 @@
-//! Media in messages: fetched from where a send names them, brought to the network, downloaded from it, shown with a
-//! link; and nothing is lost or doubled when something fails in between.
+//! Media in messages: fetched from the URL of a send, uploaded to the network, downloaded from it, and shown with a
+//! link. Nothing is lost or doubled when a step fails.
 
 mod files;
 
@@ -47,18 +47,18 @@ impl Scene {
         self.tenant.simulator()
     }
 
-    /// The body of a send with bytes that `path` names.
+    /// The body of a send of the file at `path`.
     fn media(&self, kind: &str, path: &str, mime_type: &str, more: Value) -> Value {
         let body = json!({ "type": kind, "to": self.phone, "media_url": self.web.url(path), "mime_type": mime_type });
         merged(body, &more)
     }
 
-    /// Sends, and gives the message id. On a busy machine the session may be new just then, and the send be queued.
+    /// Sends, and returns the message id. On a busy machine the session may just be new, and the send be queued.
     async fn send(&self, body: Value) -> String {
         string(&self.api().post(&self.channel.path("/messages"), body).await.expect(202)["message_id"])
     }
 
-    /// What reached a phone under an id.
+    /// The message that a phone received with an id.
     async fn inbox_row(&self, phone: &str, id: &str) -> Value {
         eventually(&format!("{id} in the inbox of {phone}"), seconds(15), async || {
             let rows = self.simulator().inbox(phone).await;
@@ -82,7 +82,7 @@ impl Scene {
         .await
     }
 
-    /// Lets a phone send to the channel, and gives the message id.
+    /// Sends from a phone, and returns the message id.
     async fn phone_sends(&self, phone: &str, to: &str, body: Value) -> String {
         let mut body = body;
         body["to"] = json!(to);
@@ -159,7 +159,7 @@ async fn what_was_uploaded_is_sent_from_the_store() {
             let row = scene.inbox_row(&scene.phone, &string(&sent["message_id"])).await;
             assert_eq!((&row["type"], &row["sha256"]), (&json!(kind), &json!(sha256(&bytes))), "{row}");
         }
-        // What was sent outlives what was uploaded.
+        // Sent media outlives the upload that it came from.
         let upload = scene.channel.path(&format!("/media/{}", string(&stored["id"])));
         scene.api().delete(&upload).await.expect(204);
         let page = scene.api().get(&scene.channel.path("/messages?limit=1")).await.expect(200);
@@ -190,13 +190,13 @@ async fn a_voice_note_is_made_of_other_sound_when_that_is_asked_for() {
         let bytes = scene.read(media).await;
         assert_eq!((json!(sha256(&bytes)), json!(bytes.len())), (row["sha256"].clone(), row["size"].clone()));
         assert!(bytes.starts_with(b"OggS") && bytes[28..].starts_with(b"OpusHead"), "{media}");
-        // Sent without conversion, Opus in Ogg tells its own duration.
+        // When it is sent without conversion, Opus in Ogg contains its duration.
         let mut body = scene.media("voice", "/unused", "audio/ogg; codecs=opus", json!({}));
         body["media_url"] = media["url"].clone();
         let again = scene.history_row(&scene.send(body).await).await.unwrap();
         assert_eq!((&again["media"]["sha256"], &again["media"]["duration_seconds"]), (&media["sha256"], &json!(2)));
     }
-    // What is sound to no decoder is refused.
+    // A file that no decoder accepts as sound is refused.
     let body = scene.media("voice", "/a.pdf", "audio/mpeg", json!({ "convert": true }));
     let refused = scene.api().post(&scene.channel.path("/messages"), body).await;
     refused.expect_issue(&json!(["media_url"]), "format");
@@ -240,13 +240,13 @@ async fn what_cannot_be_fetched_or_sent_leaves_nothing_behind() {
     assert_eq!(details, json!({ "limit_bytes": 26_214_400, "size_bytes": 26_214_401 }));
     scene.api().post(&path, image(&scene.web.url("/empty"))).await.expect_issue(&json!(["media_url"]), "empty");
 
-    // A sticker is WebP, in both shapes of the body.
+    // A sticker has to be WebP, in both shapes of the body.
     let sticker = scene.media("sticker", "/a.png", "image/webp", json!({}));
     scene.api().post(&path, sticker.clone()).await.expect_issue(&json!(["media_url"]), "format");
     let nested = json!({ "to": scene.phone, "body": { "type": "sticker", "media_url": sticker["media_url"] } });
     scene.api().post(&path, nested).await.expect_issue(&json!(["body", "media_url"]), "format");
 
-    // Nothing is fetched for a recipient who cannot be reached, or by a channel that cannot send.
+    // Nothing is fetched for an unreachable recipient, nor for a channel that cannot send.
     let before = scene.web.received().len();
     let mut unreachable = image(&scene.web.url("/a.png"));
     unreachable["to"] = json!("1234567890123456@s.example");
@@ -302,7 +302,7 @@ async fn what_comes_in_is_here_before_its_event() {
         kept = id;
     }
 
-    // A message's media is shown with a fresh link; messages without media have none.
+    // The media of a message is shown with a new link. Messages without media have none.
     let fresh = scene.api().get(&scene.channel.path(&format!("/messages/{kept}/media"))).await.expect(200);
     assert_eq!(fresh["state"], "ready");
     let no_such = scene.api().get(&scene.channel.path("/messages/3EB0FF/media")).await;
@@ -311,7 +311,7 @@ async fn what_comes_in_is_here_before_its_event() {
     scene.received(&words).await;
     scene.api().get(&scene.channel.path(&format!("/messages/{words}/media"))).await.expect_error(404, "not_found");
 
-    // What the channel's own phone sends has its media too.
+    // Media that the channel's own phone sends is fetched, too.
     let body = json!({ "type": "image", "media": { "mime_type": "image/png", "size": 1000 } });
     let own = scene.phone_sends(&scene.channel.number, &scene.phone, body).await;
     let row = scene.wait_media(&own, "ready").await;
@@ -350,7 +350,7 @@ async fn sends_of_media_at_the_same_time_and_forwards_never_exceed_the_accounts_
     let limits = json!({ "limits": { "storage": { "media_bytes": 100_000 } } });
     let scene = Scene::of(Tenant::with(&Cluster::shared().await, limits).await).await;
     let text = scene.send(json!({ "type": "text", "to": scene.phone, "text": "hi" })).await;
-    // Each alone has room for its 40,000 bytes.
+    // There is room for any single one of these 40,000-byte sends.
     let path = scene.channel.path("/messages");
     let send = |_| async {
         let image = scene.media("image", "/a.png", "image/png", json!({}));
@@ -385,10 +385,10 @@ async fn media_that_an_account_has_no_room_for_stays_at_the_network_until_there_
     };
     let (_, first) = hear(&scene.channel).await;
     assert_eq!(first["state"], "ready", "{first}");
-    // The account is full now: in this channel's shard, and in whichever the other channel has.
+    // The account is full now, in this channel's shard and in that of the other channel.
     let beside = scene.tenant.paired("beside").await;
     assert_eq!(hear(&beside).await.1["state"], "skipped");
-    // What the channel's own phone sent is stored before its bytes would come.
+    // A message of the channel's own phone is stored before its bytes arrive.
     let body = json!({ "type": "image", "media": { "mime_type": "image/png", "size": 5000 } });
     let own = scene.phone_sends(&beside.number, &scene.phone, body).await;
     let stored = beside.path(&format!("/messages?message_id={own}"));
@@ -416,12 +416,12 @@ async fn a_network_that_is_slow_with_media_or_refuses_it_is_lived_with() {
     let simulator = scene.simulator();
     let path = scene.channel.path("/messages");
 
-    // What is sent after a picture waits for it; another channel does not.
+    // A message after a picture waits for it; another channel does not.
     let beside = scene.tenant.paired("beside").await;
     simulator.faults(json!({ "media_delay_ms": 4000 })).await;
     let image = scene.media("image", "/a.png", "image/png", json!({}));
     let (picture, (words, elsewhere)) = futures::join!(async { scene.send(image).await }, async {
-        // Taken after the picture: the fetch over loopback comes first.
+        // The text has to be accepted after the picture, whose fetch comes first.
         eventually("the picture is queued", seconds(4), async || {
             let page = scene.api().get(&path).await.expect(200);
             check(page["data"].as_array().unwrap().len() == 1, page.to_string())
@@ -439,12 +439,12 @@ async fn a_network_that_is_slow_with_media_or_refuses_it_is_lived_with() {
     let order: Vec<&Value> = rows.iter().map(|row| &row["id"]).collect();
     assert_eq!(order, [&json!(elsewhere), &json!(picture), &json!(words)]);
 
-    // The same bytes again need no upload.
+    // The same bytes need no second upload.
     simulator.faults(json!({ "media_delay_ms": 60_000 })).await;
     let again = scene.send(scene.media("image", "/a.png", "image/png", json!({}))).await;
     scene.inbox_row(&scene.phone, &again).await;
 
-    // What takes more than five seconds to come is told of as pending; what came after it keeps its place.
+    // Media that takes more than five seconds is reported as pending; later messages keep their order.
     simulator.faults(json!({ "media_delay_ms": 9000 })).await;
     let body = json!({ "type": "image", "media": { "mime_type": "image/png", "size": 2000 } });
     let late = scene.phone_sends(&scene.phone, &scene.channel.number, body).await;
@@ -453,16 +453,16 @@ async fn a_network_that_is_slow_with_media_or_refuses_it_is_lived_with() {
     let media = event.json()["data"]["body"]["media"].clone();
     assert_eq!(media["state"], "pending", "{media}");
     assert!(scene.received(&behind).await.index > event.index);
-    // Whoever asks for it meanwhile waits for it.
+    // A reader of the link waits for the bytes.
     assert_eq!(scene.read(&media).await.len(), 2000);
     assert_eq!(scene.wait_media(&late, "ready").await["media"]["id"], media["id"]);
 
-    // Refused for good: the caller hears of it, and the row says so.
+    // The network refuses for good: the caller gets the error, and the row has it.
     simulator.faults(json!({ "media_delay_ms": 0, "media_fail": "refuse" })).await;
     let answer = scene.api().post(&path, scene.media("image", "/b.mp4", "image/png", json!({}))).await;
     let details = answer.expect_error(422, "other");
     assert_eq!(details["upstream_code"], 403);
-    // The answer does not wait for the row.
+    // The response may come before the row is stored.
     eventually("the send has failed", seconds(5), async || {
         let failed = scene.api().get(&format!("{path}?status=failed")).await.expect(200);
         check(failed["data"].as_array().unwrap().len() == 1, failed.to_string())
@@ -472,7 +472,7 @@ async fn a_network_that_is_slow_with_media_or_refuses_it_is_lived_with() {
     let refused = scene.phone_sends(&scene.phone, &scene.channel.number, body).await;
     assert_eq!(scene.received(&refused).await.json()["data"]["body"]["media"]["state"], "failed");
 
-    // Broken off: tried again until it holds.
+    // A transfer that breaks off is retried until it succeeds.
     simulator.faults(json!({ "media_fail": "break" })).await;
     let body = json!({ "type": "audio", "media": { "mime_type": "audio/ogg", "size": 200_000 } });
     let broken = scene.phone_sends(&scene.phone, &scene.channel.number, body).await;
@@ -484,11 +484,11 @@ async fn a_network_that_is_slow_with_media_or_refuses_it_is_lived_with() {
     scene.wait_media(&broken, "ready").await;
     let sent = scene.inbox_row(&scene.phone, &string(&sending["message_id"])).await;
     assert_eq!((&sent["copies"], &sent["size"]), (&json!(1), &json!(40_000)));
-    // What was refused once can be asked for again.
+    // Media that was refused once can be requested again.
     let fresh = scene.api().get(&scene.channel.path(&format!("/messages/{refused}/media"))).await.expect(200);
     assert_eq!(fresh["state"], "ready", "{fresh}");
 
-    // What the network has forgotten is gone.
+    // Media that the network has forgotten is gone.
     simulator.faults(json!({ "media_ttl_ms": 0 })).await;
     let body = json!({ "type": "image", "media": { "mime_type": "image/png", "size": 4000 } });
     let gone = scene.phone_sends(&scene.phone, &scene.channel.number, body).await;
@@ -529,7 +529,7 @@ async fn an_owner_killed_in_the_middle_of_media_loses_and_doubles_nothing() {
     let ledger = simulator.ledger_by_id().await;
     assert_eq!(ledger[&id].len(), 1);
     assert_eq!(simulator.inbox(&scene.phone).await.len(), 1);
-    // What was pending when the owner died is fetched by the next.
+    // The next owner fetches the media that was pending when the former one died.
     eventually("the pending media is ready", seconds(20), async || {
         let page = api.get(&format!("{path}?message_id={inbound}")).await.expect(200);
         check(page["data"][0]["media"]["state"] == "ready", page.to_string())

@@ -1,4 +1,4 @@
-//! Media is fetched from URLs: by the rules that guard webhooks, with each redirect judged anew.
+//! Media from URLs: the rules that protect webhooks apply, again for each redirect.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -108,7 +108,7 @@ async fn no_url_leads_into_the_operators_network() {
     for url in inside {
         let details = source.of_url(url).await.expect_error(400, "media_fetch_blocked");
         assert_eq!(details, json!({ "url": url }));
-        // A redirect to such an address is refused as well.
+        // A redirect to such an address is refused, too.
         source.server.answer(move |_| Reply::Header(307, "location", url.to_owned()));
         let outside = source.server.url("/redirect");
         let details = source.of_url(&outside).await.expect_error(400, "media_fetch_blocked");
@@ -124,7 +124,7 @@ async fn production_fetches_nothing_from_its_own_machine() {
     source.of_url("https://localhost/x").await.expect_error(400, "media_fetch_blocked");
     source.of_url(&source.server.url("/x")).await.expect_issue(&json!(["url"]), "url_scheme");
     assert!(source.server.received().is_empty());
-    // Links to the gateway's own media are read from the store, whatever the rules for URLs.
+    // Links to the gateway's own media are read from the store, whatever the rules for URLs are.
     let made = upload(&source.tenant.any(), &source.channel, "text/plain", b"own".to_vec()).await;
     let again = source.of_url(&string(&made["url"])).await.expect(201);
     assert_eq!((&again["sha256"], &again["mime_type"]), (&made["sha256"], &made["mime_type"]));
@@ -139,7 +139,7 @@ async fn a_link_of_the_gateways_own_is_a_source_for_any_channel() {
     let again = source.of_url(&string(&made["url"])).await.expect(201);
     assert_ne!(again["id"], made["id"]);
     assert_eq!((&again["sha256"], &again["mime_type"]), (&made["sha256"], &made["mime_type"]));
-    // Each has a life of its own.
+    // The two are independent of each other.
     source.tenant.any().delete(&format!("/v1/channels/{other}/media/{}", string(&made["id"]))).await;
     assert!(fetch(&source.tenant.any(), &path(&again), &[]).await.body == bytes);
     let details = source.of_url(&string(&made["url"])).await.expect_error(400, "media_fetch_failed");

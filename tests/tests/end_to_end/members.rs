@@ -1,4 +1,4 @@
-//! Members look after members: invitations by link and by mail, roles, removals; and each after its own password and logins.
+//! Members manage members: invitations by link and e-mail, roles, removals. Each manages its own password and logins.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ async fn listed(session: &Api, email: &str) -> Option<Value> {
     list["data"].as_array().unwrap().iter().find(|row| row["email"] == email).cloned()
 }
 
-/// The token of the newest message that is in a mailbox.
+/// The token in an e-mail message.
 fn token_of(message: &str) -> String {
     let start = message.find("zpw_").unwrap();
     let url_safe = |c: &char| c.is_ascii_alphanumeric() || "-_".contains(*c);
@@ -56,7 +56,7 @@ async fn whoever_is_invited_by_a_link_chooses_a_password_once_and_is_a_member_on
     assert_eq!(listed(&owner, &address).await.unwrap()["status"], "invited");
     owner.post(MEMBERS, asked).await.expect_issue(&json!(["email"]), "conflict");
 
-    // There is no way in before a password is chosen, and the token does nothing else.
+    // Nobody can log in before a password is set, and the token is good for nothing else.
     let body = json!({ "email": address, "password": PASSWORD });
     at(1).without_key().post("/v1/auth/login", body).await.expect_error(401, "auth_invalid");
     let verify = json!({ "token": token });
@@ -66,7 +66,7 @@ async fn whoever_is_invited_by_a_link_chooses_a_password_once_and_is_a_member_on
         set_password(&at(1), wrong, PASSWORD).await.expect_error(401, "auth_invalid");
     }
 
-    // Another invitation takes the first one's place.
+    // A new invitation invalidates the first one.
     let again = format!("{MEMBERS}/{}/invitation", string(&invited["id"]));
     let newer = string(&owner.act(&again).await.expect(200)["invitation"]["token"]);
     set_password(&at(2), &token, PASSWORD).await.expect_error(401, "auth_invalid");
@@ -140,28 +140,28 @@ async fn admins_look_after_members_owners_after_owners_and_an_account_keeps_one(
     assert_eq!(admin.patch(&viewer_path, to("member")).await.expect(200)["role"], "member");
     viewer.post("/v1/channels", json!({ "name": "By one who was a viewer" })).await.expect(201);
 
-    // A key reaches none of it, nor does another account.
+    // Neither an API key nor another account can do any of this.
     api.post(MEMBERS, json!({ "email": email(), "role": "viewer" })).await.expect_error(403, "insufficient_scope");
     let stranger = Tenant::new(&tenant.cluster).await;
     let foreign = Member::new(&stranger, "owner").await.session(&stranger.any()).await;
     foreign.patch(&viewer_path, to("viewer")).await.expect_error(404, "not_found");
     foreign.delete(&viewer_path).await.expect_error(404, "not_found");
     foreign.act(&format!("{viewer_path}/invitation")).await.expect_error(404, "not_found");
-    // An address is a member's of one account.
+    // An e-mail address belongs to a member of one account only.
     let taken = login_address(&owner).await;
     foreign
         .post(MEMBERS, json!({ "email": taken, "role": "viewer" }))
         .await
         .expect_issue(&json!(["email"]), "conflict");
 
-    // The last owner stays; with another one it may go.
+    // The last owner cannot be removed or demoted; with a second owner it can.
     owner.delete(&owner_path).await.expect_error(400, "bad_request");
     assert_eq!(owner.patch(&admin_path, to("owner")).await.expect(200)["role"], "owner");
     admin.patch(&owner_path, to("admin")).await.expect(200);
     owner.patch(&admin_path, to("viewer")).await.expect_error(403, "insufficient_scope");
     admin.delete(&admin_path).await.expect_error(400, "bad_request");
 
-    // A removal ends sessions; anybody may leave.
+    // A removal ends the member's sessions. Any member may leave.
     member.delete(&viewer_path).await.expect_error(403, "insufficient_scope");
     admin.delete(&viewer_path).await.expect(204);
     viewer.get("/v1/account").await.expect_error(401, "auth_revoked");
@@ -170,7 +170,7 @@ async fn admins_look_after_members_owners_after_owners_and_an_account_keeps_one(
     admin.delete(&member_path).await.expect_error(404, "not_found");
 }
 
-/// The address of a session's member.
+/// The e-mail address of a session's member.
 async fn login_address(session: &Api) -> String {
     let list = session.get(MEMBERS).await.expect(200);
     string(&list["data"][0]["email"])
@@ -193,7 +193,7 @@ async fn invitations_of_an_account_are_counted() {
     assert!((20..=22).contains(&made), "{made}");
     refused.expect_error(429, "rate_limited");
     assert!((1..=60).contains(&refused.retry_after()), "{}", refused.retry_after());
-    // One that was made up to see who is a member costs the same.
+    // An invitation that probes for members costs the same.
     let known = login_address(&owner).await;
     owner.post(MEMBERS, json!({ "email": known, "role": "viewer" })).await.expect_error(429, "rate_limited");
 }
@@ -213,7 +213,7 @@ async fn a_member_changes_the_password_and_sees_and_ends_its_logins() {
         seen.iter().map(|row| &row["current"]).collect::<Vec<_>>(),
         [&json!(false), &json!(false), &json!(true)]
     );
-    // The newest stands first.
+    // The list begins with the newest session.
     first.delete(&format!("{SESSIONS}/{}", string(&seen[0]["id"]))).await.expect(204);
     for node in &nodes {
         tenant.api(*node).with_key(third.bearer().unwrap()).get("/v1/account").await.expect_error(401, "auth_revoked");
@@ -250,7 +250,7 @@ async fn a_member_changes_the_password_and_sees_and_ends_its_logins() {
         session.get("/v1/account").await.expect_error(401, "auth_revoked");
     }
 
-    // Guesses at the present password are those of a login.
+    // Wrong guesses of the current password count as wrong logins.
     let session = at(0).with_key(&string(&login(&at(0), &member.email, OTHER_PASSWORD).await["access_token"]));
     let mut wrong = 0;
     let refused = loop {
@@ -290,7 +290,7 @@ async fn invitations_and_forgotten_passwords_go_by_mail_where_there_is_a_server_
     set_password(&api, &token_of(&message), PASSWORD).await.expect(204);
     let session = api.with_key(&string(&login(&api, &address, PASSWORD).await["access_token"]));
 
-    // A forgotten password: the answer is the same for a stranger, who gets no message.
+    // A forgotten password: the response is the same for a stranger, who gets no message.
     let stranger = email();
     let mut answers = Vec::new();
     for email in [&stranger, &address] {
@@ -309,7 +309,7 @@ async fn invitations_and_forgotten_passwords_go_by_mail_where_there_is_a_server_
     let log = owner.get("/v1/account/audit-log?action=member.password_reset").await.expect(200);
     assert_eq!(log["data"][0]["target"]["label"], json!(address));
 
-    // Messages to one address are few, whoever asks for them.
+    // Messages to an address are limited, whoever requests them.
     eventually("messages to one address end", seconds(10), async || {
         let answer = api.post(RESET, json!({ "email": stranger })).await;
         if answer.status == 429 { Ok(()) } else { Err(answer.text()) }

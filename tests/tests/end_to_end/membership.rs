@@ -1,4 +1,4 @@
-//! The life of a cluster: made by `gateway init`, grown by `gateway join`, and what becomes of nodes that go.
+//! The life of a cluster: made by `gateway init`, grown by `gateway join`, and the loss and removal of nodes.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ use tests::http::string;
 use tests::tenant::{CONNECT, Paired, Tenant, number, text, wait_status};
 use tests::wait::{check, eventually, seconds};
 
-/// Sends a text through a node, whatever happens, and expects it to be taken.
+/// Sends a text through a node, and asserts that it is accepted.
 async fn send(tenant: &Tenant, node: u64, channel: &Paired, to: &str, words: &str) -> String {
     let answer = tenant.api(node).post(&channel.path("/messages"), text(to, words)).await;
     assert_eq!(answer.status, 202, "{words}: {}", answer.text());
     string(&answer.json()["message_id"])
 }
 
-/// Waits until all these texts have reached a phone, each once.
+/// Waits until each of these texts has reached a phone exactly once.
 async fn arrived(tenant: &Tenant, to: &str, expected: &[String]) {
     eventually("every text has arrived once", seconds(60), async || {
         let inbox = tenant.simulator().inbox(to).await;
@@ -62,7 +62,7 @@ async fn a_cluster_grows_from_one_node_to_three_and_then_survives_the_loss_of_th
     })
     .await;
 
-    // What the first node alone had taken lives on without it.
+    // Data that only the first node had accepted at first survives the loss of that node.
     grown.kill(1);
     wait_status(&tenant.api(2), &channel.id, "connected", CONNECT).await;
     sent.push(send(&tenant, 3, &channel, &to, "without the first").await);
@@ -70,13 +70,13 @@ async fn a_cluster_grows_from_one_node_to_three_and_then_survives_the_loss_of_th
     let history = tenant.api(2).get(&channel.path("/messages")).await.expect(200);
     assert_eq!(history["data"].as_array().unwrap().len(), sent.len(), "{history}");
 
-    // The node that was killed comes back with its former number.
+    // The killed node returns with its id.
     grown.run(1, 1);
     grown.cluster.wait_ready(1, &grown.client).await;
     assert_eq!(tenant.simulator().stat("conflicts").await, 0);
 }
 
-/// A certificate for a node, good until the beginning of a year, and its key: signed with the cluster's own authority.
+/// A certificate for a node and its key, signed by the cluster's own authority, valid until the start of a year.
 pub fn certificate(grown: &Grown, id: u64, year: i32) -> (PathBuf, PathBuf) {
     let authority = KeyPair::from_pem(&std::fs::read_to_string(grown.dir(1).join("ca.key")).unwrap()).unwrap();
     let mut issuer = CertificateParams::default();
@@ -94,7 +94,7 @@ pub fn certificate(grown: &Grown, id: u64, year: i32) -> (PathBuf, PathBuf) {
     (cert, key)
 }
 
-/// Where a place's configuration says that its node is reached.
+/// The address in a place's configuration at which its node is reached.
 fn place_address(grown: &Grown, place: u16) -> String {
     let config = std::fs::read_to_string(grown.dir(place).join("gateway.toml")).unwrap();
     let line = config.lines().find(|line| line.starts_with("advertise = ")).unwrap();
@@ -106,13 +106,13 @@ async fn nobody_gets_in_but_with_a_token_of_its_own() {
     let mut grown = Grown::start().await;
     let token = grown.token(1).await;
 
-    // A token of another cluster, which knows another authority.
+    // A token with another authority, as one of another cluster.
     let foreign = format!("{}.{}", token.split('.').next().unwrap(), "A".repeat(43));
     let (_, refused) = grown.try_join(&foreign, 1, &[]).await;
     assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
     assert!(refused.stderr.contains("not of the cluster"), "{}", refused.stderr);
 
-    // One that nobody issued; and what is no token at all.
+    // A token that nobody issued, and a string that is no token.
     let mut other = token.clone();
     other.replace_range(4..8, if &token[4..8] == "AAAA" { "BBBB" } else { "AAAA" });
     let (_, refused) = grown.try_join(&other, 1, &[]).await;
@@ -121,7 +121,7 @@ async fn nobody_gets_in_but_with_a_token_of_its_own() {
     let (third, refused) = grown.try_join(&tenant.key, 1, &[]).await;
     assert!(refused.code() == Some(2) && refused.stderr.contains("gwj_"), "{}", refused.stderr);
 
-    // What is wrong on its own machine is found before the token is used: the folder of another node, and a weight.
+    // Problems of the machine itself are found before the token is used: the folder of another node, and a bad weight.
     let theirs = grown.dir(third).join("data");
     std::fs::create_dir_all(&theirs).unwrap();
     std::fs::copy(grown.dir(1).join("data/identity.json"), theirs.join("identity.json")).unwrap();
@@ -133,12 +133,12 @@ async fn nobody_gets_in_but_with_a_token_of_its_own() {
     let nodes = grown.operator(1).get("/v1/admin/nodes").await.expect(200);
     assert_eq!(nodes["data"].as_array().unwrap().len(), 1, "{nodes}");
 
-    // One token, one node; the same place may ask again.
+    // A token admits one node; the same place may repeat its request.
     let (second, joined) = grown.try_join(&token, 1, &["--zone", "b"]).await;
     assert!(joined.succeeded().stdout.contains("node 2 of a cluster of 2"));
     let (_, refused) = grown.try_join(&token, 1, &["--zone", "b"]).await;
     assert!(refused.code() == Some(2) && refused.stderr.contains("was used by another node"), "{}", refused.stderr);
-    // Where there are zones a machine names its own, before its token is used.
+    // In a cluster with zones, a machine has to name its own; this is checked before the token is used.
     let (_, refused) = grown.try_join(&grown.token(1).await, 1, &[]).await;
     assert!(refused.code() == Some(2) && refused.stderr.contains("zones (b, default)"), "{}", refused.stderr);
     assert!(refused.stderr.contains("--zone"), "{}", refused.stderr);
@@ -157,7 +157,8 @@ async fn nobody_gets_in_but_with_a_token_of_its_own() {
     let again = grown.join_at(second, &token, 1, &[]).await;
     assert!(again.stderr.contains("holds a node's configuration already"), "{}", again.stderr);
 
-    // Whoever has the token and knows its folder gets the keys once more, in case the answer was lost, and never again.
+    // With the token and the id of the folder, the keys are returned once more, and no more than that, in case the
+    // response was lost.
     let identity = std::fs::read_to_string(grown.dir(second).join("data/identity.json")).unwrap();
     let storage_id = serde_json::from_str::<Value>(&identity).unwrap()["storage_id"].clone();
     let token_file = grown.dir(third).with_extension("token");
@@ -170,7 +171,7 @@ async fn nobody_gets_in_but_with_a_token_of_its_own() {
         let _ = std::fs::remove_dir_all(grown.dir(third));
         std::fs::create_dir(grown.dir(third)).unwrap();
         std::fs::write(grown.dir(third).join("joining.json"), json!({ "storage_id": storage_id }).to_string()).unwrap();
-        // The file goes before the flag.
+        // `--token-file` takes precedence over `--token`.
         grown.join_at(third, "gwj_none", 1, &["--zone", "b", "--token-file", token_file.to_str().unwrap()]).await
     };
     assert!(repeat().await.succeeded().stdout.contains("node 2 of a cluster"));
@@ -178,12 +179,12 @@ async fn nobody_gets_in_but_with_a_token_of_its_own() {
     assert!(refused.code() == Some(2) && refused.stderr.contains("was used by another node"), "{}", refused.stderr);
     assert!(!grown.dir(third).join("master.key").exists());
 
-    // An API key on the peer port is no way in: no answer that a client could read.
+    // An API key does not open the peer port: there is no readable response.
     let peer = grown.cluster.node(1).peer;
     let plain = grown.client.get(format!("http://{peer}/v1/account")).bearer_auth(&tenant.key).send().await;
     assert!(plain.is_err(), "{plain:?}");
 
-    // Certificates of the right authority: for an id that the cluster does not know, and one that has expired.
+    // Certificates of the right authority: one for an unknown node id, and one that has expired.
     for (id, year, reason) in [(9, 2100, "no member of this cluster"), (2, 2001, "xpired")] {
         let (cert, key) = certificate(&grown, id, year);
         let finished = grown.run_as(id, &cert, &key).await;
@@ -196,7 +197,7 @@ async fn nobody_gets_in_but_with_a_token_of_its_own() {
     assert_eq!(grown.node_row(1, 2).await.unwrap()["member"], "joining");
 }
 
-/// Somebody who has sent something.
+/// A customer that has sent messages.
 struct Customer {
     tenant: Tenant,
     channel: Paired,
@@ -204,7 +205,7 @@ struct Customer {
     sent: Vec<String>,
 }
 
-/// Three nodes that have settled, and a customer of theirs.
+/// Three settled nodes with a customer.
 async fn three_with_a_customer() -> (Grown, Customer) {
     let mut grown = Grown::start().await;
     grown.join(1, 2).await;
@@ -222,7 +223,7 @@ async fn three_with_a_customer() -> (Grown, Customer) {
 async fn a_dead_node_is_removed_and_replaced_under_a_new_id_and_its_old_folder_stays_out() {
     let (mut grown, Customer { tenant, channel, to, mut sent }) = three_with_a_customer().await;
 
-    // With one node down, the removal of another would leave nobody to agree.
+    // With one node down, removing another would leave no quorum.
     grown.kill(3);
     let refused = eventually("the dead node is known to be down", seconds(30), async || {
         let answer = grown.operator(1).delete("/v1/admin/nodes/2").await;
@@ -239,7 +240,7 @@ async fn a_dead_node_is_removed_and_replaced_under_a_new_id_and_its_old_folder_s
         .await;
     sent.push(send(&tenant, 2, &channel, &to, "with two").await);
 
-    // Whatever comes back under the old id is refused, with its folder or without.
+    // A node that returns with the removed id is refused, with its folder or without.
     grown.run(3, 3);
     let log = grown.cluster.node(3).log;
     eventually("the removed node ends", seconds(60), async || {
@@ -273,12 +274,12 @@ fn a_master_key_that_lies_in_a_folder_is_never_written_over() {
     assert_eq!(std::fs::read_to_string(&key).unwrap(), "ab".repeat(32));
     assert_eq!((std::fs::read_dir(&dir).unwrap().count(), data.exists()), (1, false));
 
-    // A data folder that was named from here is found from everywhere.
+    // A data folder with a relative path is found from any working directory.
     std::fs::remove_file(key).unwrap();
     tests::binary::run(&[&args[..], &more].concat(), folder.path(), seconds(20)).succeeded();
     let config = std::fs::read_to_string(dir.join("gateway.toml")).unwrap();
     assert!(config.contains(&format!("data_dir = \"{}\"", data.display())), "{config}");
-    // A core of each of three nodes, two a node at least.
+    // One shard for each core of each of three nodes, at least two a node.
     let cores = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 16);
     assert!(config.contains(&format!("shards = {}", 3 * cores)), "{config}");
 }
@@ -287,7 +288,7 @@ fn a_master_key_that_lies_in_a_folder_is_never_written_over() {
 async fn the_node_that_made_the_cluster_makes_no_second_one_when_its_folder_is_lost() {
     let (mut grown, Customer { tenant, channel, to, mut sent }) = three_with_a_customer().await;
 
-    // Node 1's configuration names that node alone, as the others joined later.
+    // The configuration of node 1 names only that node, since the others joined later.
     grown.kill(1);
     let first = grown.cluster.node(1);
     std::fs::remove_dir_all(&first.data).unwrap();
@@ -332,7 +333,7 @@ async fn a_drained_node_leads_nothing_until_it_is_undrained() {
     .await;
     let ready = grown.cluster.api(2, &grown.client).get("/readyz").await;
     assert_eq!((ready.status, &ready.json()["checks"]["drain"]), (503, &json!("yes")));
-    // The node stays drained over a restart.
+    // The node is still drained after a restart.
     grown.stop(2).await;
     grown.run(2, 2);
     eventually("the node is back and still drained", seconds(60), async || {

@@ -1,8 +1,7 @@
-//! Every kind of message, out and in, as the phones, the webhooks and the history see it: a channel, somebody to talk to, and
-//! a receiver of all that is said of it.
+//! Every kind of message in both directions, as phones, webhooks and the history show it.
 //!
-//! - [`outbound`]: what is sent; [`targets`]: what is done to messages; [`inbound`]: what comes in.
-//! - [`crowds`]: groups and newsletters; [`endings`]: what becomes of sends and sessions that are ended.
+//! - [`outbound`]: sends; [`targets`]: actions on messages; [`inbound`]: received messages.
+//! - [`crowds`]: groups and newsletters; [`endings`]: sends and sessions that are ended.
 
 mod crowds;
 mod endings;
@@ -18,7 +17,7 @@ use tests::simulator::Simulator;
 use tests::tenant::{Paired, Tenant, address, number};
 use tests::wait::{eventually, seconds};
 
-/// How long anything may take that is on its way, with the machine busy.
+/// How long anything that is under way may take on a busy machine.
 const SOON: std::time::Duration = seconds(30);
 
 struct Conversation {
@@ -27,12 +26,12 @@ struct Conversation {
     simulator: Simulator,
     receiver: Receiver,
     channel: Paired,
-    /// A phone that is online.
+    /// The number of a phone that is online.
     peer: String,
 }
 
 impl Conversation {
-    /// On one node that all these tests share: what they try is the owner's work, wherever it is done.
+    /// Begins a conversation on a single shared node: these tests are about the owner, whose work is the same anywhere.
     async fn begin() -> Self {
         static SHARED: Shared = Shared::new(|| Options::nodes(1));
         Self::on(&SHARED.get().await).await
@@ -54,7 +53,7 @@ impl Conversation {
         self.api.patch(&self.channel.path("/settings"), settings).await.expect(200);
     }
 
-    /// Sends, waits until the network has accepted it, and gives the message id.
+    /// Sends, waits until the network has accepted the message, and returns its id.
     async fn send(&self, body: Value) -> String {
         let answer = self.api.post(&self.channel.path("/messages"), body).await.expect(202);
         let id = string(&answer["message_id"]);
@@ -66,20 +65,20 @@ impl Conversation {
         self.send(json!({ "type": "text", "to": self.peer, "text": text })).await
     }
 
-    /// A phone writes; gives the message id.
+    /// Sends from a phone, and returns the message id.
     async fn write(&self, from: &str, body: Value) -> String {
         let answer = self.simulator.api().post(&format!("/phones/{from}/messages"), body).await.expect(201);
         string(&answer["ids"][0])
     }
 
-    /// The peer writes to the channel.
+    /// Sends from the peer to the channel.
     async fn hear(&self, body: Value) -> String {
         let mut body = body;
         body["to"] = json!(self.channel.number);
         self.write(&self.peer, body).await
     }
 
-    /// A phone's view of a message.
+    /// A message as a phone received it.
     async fn arrived(&self, phone: &str, id: &str) -> Value {
         eventually(&format!("{id} reached {phone}"), SOON, async || {
             let inbox = self.simulator.inbox(phone).await;
@@ -93,7 +92,7 @@ impl Conversation {
         self.receiver.wait_message(event, id, SOON).await.json()["data"].clone()
     }
 
-    /// The `data` of the event about a message that holds what is wanted.
+    /// The `data` of the event about a message in which a field has a value.
     async fn event_with(&self, event: &str, id: &str, field: &str, value: &str) -> Value {
         let wanted = |request: &tests::receiver::Received| {
             let body = request.json();
@@ -111,13 +110,13 @@ impl Conversation {
         page["data"][0].clone()
     }
 
-    /// How the channel names a message in the conversation with the peer.
+    /// The key of a message in the chat with the peer, from the channel's point of view.
     fn key(&self, id: &str, from_me: bool) -> Value {
         json!({ "id": id, "from_me": from_me, "remote_jid": address(&self.peer) })
     }
 }
 
-/// Asserts that an object has these fields with these values, and maybe others.
+/// Asserts that an object has these fields with these values; it may have others.
 #[track_caller]
 fn assert_has(whole: &Value, part: &Value) {
     for (field, expected) in part.as_object().unwrap() {

@@ -1,4 +1,4 @@
-//! What a live node exports: every metric says what it is, and the dashboard and the alerts ask for none that is not there.
+//! The metrics of a live node: each has a help text, and the dashboard and alerts query only existing ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,19 +15,19 @@ use tokio::time::Instant;
 
 const PREFIXES: [&str; 4] = ["gateway_", "raft_", "process_", CLIENT];
 
-/// Metrics of the driver of the real network, and of its client library. They are where the driver is.
+/// Prefixes of metrics of the real network's driver and of its client library, which exist only with the driver.
 const DRIVER: &str = "gateway_whatsapp_";
 const CLIENT: &str = "wa_";
 
-/// More label values than a label with few values can have.
+/// More label values than a label with a fixed set of values can have.
 const FEW: usize = 200;
 
-/// What one cluster exports, read as Prometheus reads it.
+/// The metrics of a cluster, parsed as by Prometheus.
 #[derive(Default)]
 struct Scrape {
     types: BTreeSet<String>,
     helps: BTreeMap<String, String>,
-    /// With the endings of histograms.
+    /// Names of samples, including the suffixes of histograms.
     samples: BTreeSet<String>,
     /// The values of each label of each metric.
     labels: BTreeMap<(String, String), BTreeSet<String>>,
@@ -67,18 +67,18 @@ impl Scrape {
     }
 }
 
-/// The metrics that a text of queries names.
+/// The metrics that a text with queries names.
 fn named_in(text: &str) -> BTreeSet<String> {
     let words = text.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
     words.filter(|word| PREFIXES.iter().any(|prefix| word.starts_with(prefix))).map(str::to_owned).collect()
 }
 
-/// What a query asks of a label: the metric, the label, and the values that it names outright.
+/// The label selectors of a query: metric, label, and the literal values.
 fn selected_in(query: &str) -> Vec<(String, String, Vec<String>)> {
     let mut found = Vec::new();
     for (before, rest) in query.match_indices('{').map(|(at, _)| query.split_at(at)) {
         let name = before.rsplit(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_')).next().unwrap();
-        // Braces have other uses beside queries.
+        // Braces also have other uses.
         if !PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
             continue;
         }
@@ -86,7 +86,7 @@ fn selected_in(query: &str) -> Vec<(String, String, Vec<String>)> {
         for selector in selectors.split("\",") {
             let (label, value) = selector.split_once('=').unwrap_or_else(|| panic!("{selector} in {query}"));
             let values = value.trim_start_matches('~').trim_matches('"').split('|').map(str::to_owned);
-            // Patterns and variables of the dashboard name no value.
+            // Patterns and dashboard variables are no literal values.
             let outright = values.filter(|value| value.chars().all(|letter| letter.is_alphanumeric() || letter == '_'));
             found.push((name.to_owned(), label.trim_end_matches('!').to_owned(), outright.collect()));
         }
@@ -136,7 +136,7 @@ async fn every_metric_says_what_it_is_and_those_that_are_asked_for_are_there() {
     let said = tenant.simulator().text(&ann, &channel.number, "hi", 1).await;
     receiver.wait_message("message.received", &said[0], seconds(20)).await;
 
-    // What strangers call a method is their own business.
+    // Invented methods must not become label values.
     for n in 0..=FEW {
         let method = Method::from_bytes(format!("METHOD{n}").as_bytes()).unwrap();
         try_answer(tenant.any().request(method, "/v1/channels")).await.unwrap();
@@ -162,13 +162,13 @@ async fn every_metric_says_what_it_is_and_those_that_are_asked_for_are_there() {
 
     let alerts = deployed("prometheus/alerts.yml");
     for (metric, label, values) in found.iter().chain([&alerts]).flat_map(|text| selected_in(text)) {
-        // Prometheus itself puts these on.
+        // Prometheus adds these labels.
         if ["instance", "job"].contains(&label.as_str()) || is_elsewhere(&metric) {
             continue;
         }
         let known = scrape.labels.get(&(metric.clone(), label.clone()));
         let known = known.unwrap_or_else(|| panic!("{metric} has no label {label}"));
-        // What is counted by its outcome is there once it has happened.
+        // A counter with an outcome as its label exists once the outcome has occurred.
         let missing: Vec<&String> = values.iter().filter(|value| !known.contains(*value)).collect();
         assert!(missing.is_empty() || metric.ends_with("_total"), "{metric} has no {label} {missing:?}: {known:?}");
     }
@@ -186,14 +186,14 @@ async fn every_metric_says_what_it_is_and_those_that_are_asked_for_are_there() {
     }
 }
 
-/// The value of a series that a node exports, named as it is written, or NaN where there is none.
+/// The value of a node's series, named as in the export; NaN if it does not exist.
 async fn value(cluster: &Cluster, node: u64, series: &str) -> f64 {
     let text = cluster.operator(node, &client()).get("/metrics").await.text();
     let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     line.map_or(f64::NAN, |number| number.parse().unwrap())
 }
 
-/// Waits until a series of node 1 is as wanted. Some are counted every quarter of a minute.
+/// Waits until a series of node 1 is as wanted. Some are updated every 15 s.
 pub async fn becomes(cluster: &Cluster, series: &str, wanted: impl Fn(f64) -> bool) {
     eventually(series, seconds(60), async || {
         let found = value(cluster, 1, series).await;
@@ -208,19 +208,19 @@ async fn what_operators_forget_is_measured_for_their_alerts() {
     let tenant = Tenant::new(&cluster).await;
     let operator = cluster.operator(1, &client());
 
-    // What has not happened yet is nothing, and not unknown.
+    // Events that have not happened yet count as 0, and are not missing.
     for name in ["gateway_send_seconds", "gateway_failover_seconds", "gateway_inbound_to_webhook_seconds"] {
         let count = value(&cluster, 1, &format!("{name}_count")).await;
         assert!(count >= 0.0, "{name} is not there");
     }
 
-    // Without a backup, its age is that of the cluster; the last part of one that is handed out makes it young.
+    // Without a backup, its age is the age of the cluster. Handing out the last part of a backup resets it.
     becomes(&cluster, "gateway_backup_age_seconds", |age| age > 0.0).await;
     let asked = Instant::now();
     assert_eq!(operator.get("/v1/admin/backup/groups/0").await.status, 200);
     becomes(&cluster, "gateway_backup_age_seconds", |age| age <= asked.elapsed().as_secs_f64() + 0.1).await;
 
-    // A receiver that wants no more is switched off.
+    // An endpoint whose receiver answers 410 is disabled.
     becomes(&cluster, r#"gateway_webhook_endpoints{state="gone"}"#, |count| count == 0.0).await;
     let receiver = Receiver::start().await;
     receiver.answer(|_| Reply::Status(410));

@@ -1,4 +1,4 @@
-//! Newsletters: what a channel does with its own and those of others through any node, and what readers do.
+//! Newsletters: the channel's own and those of others, through any node, and what readers do.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -15,14 +15,14 @@ struct Newsletter<'a> {
 }
 
 impl Newsletter<'_> {
-    /// One of the channel's own.
+    /// Creates a newsletter of the channel.
     async fn create(scene: &Scene) -> Newsletter<'_> {
         let body = json!({ "name": "News", "description": "Of the week" });
         let made = scene.api.post(&scene.path("/newsletters"), body).await.expect(201);
         Newsletter { scene, id: string(&made["id"]) }
     }
 
-    /// One of the peer's, with `more` that a search finds it by.
+    /// Creates a newsletter of the peer; `more` has fields that a search finds it by.
     async fn of_peer<'a>(scene: &'a Scene, name: &str, more: Value) -> Newsletter<'a> {
         let body = merged(json!({ "name": name }), &more);
         let made = scene.simulator.api().post(&scene.phone_path("/newsletters"), body).await.expect(201);
@@ -33,7 +33,7 @@ impl Newsletter<'_> {
         self.scene.path(&format!("/newsletters/{}{rest}", self.id))
     }
 
-    /// As the phone of the peer sees the newsletter, or does something with it.
+    /// Path of the newsletter at the peer's phone.
     fn peers(&self, rest: &str) -> String {
         self.scene.phone_path(&format!("/newsletters/{}{rest}", self.id))
     }
@@ -108,7 +108,7 @@ async fn a_newsletter_of_others_is_found_subscribed_to_muted_and_left() {
     let recommended = api.get(&scene.path("/newsletters/recommended?country=BR&limit=100")).await.expect(200);
     assert!(recommended["data"].as_array().unwrap().iter().any(|row| row["id"] == found.id.as_str()));
 
-    // A guest sees it, and is no reader.
+    // A guest can see the newsletter, and is no subscriber.
     assert_eq!(found.show().await["role"], "guest");
     assert_eq!(api.get(&scene.path("/newsletters")).await.expect(200), json!({ "data": [] }));
     api.delete(&found.path("/subscription")).await.expect_error(409, "no_op");
@@ -168,7 +168,7 @@ async fn what_is_published_is_listed_with_its_views_and_reactions() {
     let missing = api.post(&newsletter.path("/messages/7/reaction"), json!({ "emoji": "" })).await;
     missing.expect_error(404, "message_not_found");
 
-    // A name that the author's gateway has for the bytes is nobody else's.
+    // The id of the bytes at the author's gateway means nothing to other readers.
     let media = upload(api, &scene.channel.id, "image/png", picture(20, 10)).await;
     let body = json!({ "type": "image", "to": newsletter.id, "media_url": media["url"], "mime_type": "image/png" });
     api.post(&scene.path("/messages"), body).await.expect(202);
@@ -195,7 +195,7 @@ async fn somebody_who_is_asked_to_be_an_admin_publishes_until_that_ends() {
     let unknown = api.act(&newsletter.path("/admins/12@n.example")).await;
     unknown.expect_error(400, "undeliverable_recipient");
 
-    // The channel is asked by another; its own phone agrees, and the channel publishes.
+    // Another admin invites the channel, its own phone accepts, and the channel publishes.
     let theirs = Newsletter::of_peer(&scene, "Theirs", json!({})).await;
     sim.act(&theirs.peers(&format!("/admins/{}", scene.channel.number))).await.expect(202);
     sim.act(&format!("/phones/{}/newsletters/{}/admins/accept", scene.channel.number, theirs.id)).await.expect(200);

@@ -1,4 +1,4 @@
-//! One node alone is the same gateway.
+//! A cluster of one node does all that the gateway does.
 
 use crate::journey;
 use tests::cluster::{Cluster, Options};

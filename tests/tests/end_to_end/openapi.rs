@@ -1,5 +1,5 @@
-//! The document of `GET /openapi.json` is good enough for machines: schemathesis finds nothing with all its checks, and
-//! a client generated from it pairs and sends. `make tools` installs the tools.
+//! The document at `GET /openapi.json` is precise enough for tools: schemathesis passes with all its checks, and a
+//! client generated from it pairs and sends. `make tools` installs the tools.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,29 +12,29 @@ use tests::sources::checkout;
 use tests::tenant::{Tenant, number};
 use tokio::process::Command;
 
-/// How long a tool may take, with the machine busy.
+/// How long a tool may take on a busy machine.
 const TOOL: Duration = Duration::from_secs(7_200);
 
-/// Where `make tools` puts the tools: `openapi-tools` in the target folder, or what `OPENAPI_TOOLS` names.
+/// The folder into which `make tools` installs the tools: `openapi-tools` in the target folder, or `OPENAPI_TOOLS`.
 fn tools() -> PathBuf {
     if let Some(path) = std::env::var_os("OPENAPI_TOOLS") {
         return path.into();
     }
     let running = std::env::current_exe().unwrap();
-    // target/debug/deps/end_to_end-0123
+    // The running test is target/debug/deps/end_to_end-0123.
     running.ancestors().nth(3).unwrap().join("openapi-tools")
 }
 
-/// Runs a tool to its end.
+/// Runs a tool until it ends.
 ///
 /// # Panics
-/// With its output, when it fails or does not end.
+/// If the tool fails or does not end, with its output.
 pub async fn run(tool: &str, arguments: &[&str], folder: &Path, environment: &[(&str, &str)]) {
     let programs = tools().join("bin");
     let program = programs.join(tool);
     assert!(program.is_file(), "{} is missing: run `make tools`", program.display());
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
-    // Python 3.11.2, which is Debian's, falls over itself once in a while (python/cpython issue 106905): that judges nothing.
+    // Retries crashes of Debian's Python 3.11.2 (python/cpython issue 106905), which are no result.
     for _ in 0..3 {
         if ran(&program, &path, arguments, folder, environment).await {
             return;
@@ -43,7 +43,7 @@ pub async fn run(tool: &str, arguments: &[&str], folder: &Path, environment: &[(
     panic!("{tool} fell over itself three times");
 }
 
-/// Runs a program to its end. Says whether it came to one, or fell over itself.
+/// Runs a program until it ends; `false` if it failed with that crash of Python.
 async fn ran(program: &Path, path: &str, arguments: &[&str], folder: &Path, environment: &[(&str, &str)]) -> bool {
     let tool = program.display();
     let running = Command::new(program)
@@ -78,9 +78,9 @@ async fn schemathesis_finds_nothing_in_many_examples() {
     schemathesis("50").await;
 }
 
-/// Tries every call with as many good and bad examples.
+/// Tests every route with this number of valid and invalid examples.
 async fn schemathesis(examples: &str) {
-    // A cluster of its own: sign-ups here use up those of this address, which other tests need.
+    // Runs on its own cluster, since its sign-ups use up the limit of this address, which other tests need.
     let cluster = Cluster::start(Options::default().calm()).await;
     let tenant = Tenant::new(&cluster).await;
     let (channel, other) = (tenant.paired("main").await, tenant.channel("other").await);
@@ -118,7 +118,7 @@ async fn schemathesis(examples: &str) {
     run("schemathesis", &arguments, folder.path(), &environment).await;
 }
 
-/// Puts the document of a node into a folder, and a client that is generated from it.
+/// Writes the document of a node, and a client generated from it, to a folder.
 pub async fn generate_client(api: &str, folder: &Path) {
     let document = client().get(format!("{api}/openapi.json")).send().await.unwrap().bytes().await.unwrap();
     std::fs::write(folder.join("openapi.json"), document).unwrap();

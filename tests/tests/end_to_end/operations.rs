@@ -1,4 +1,4 @@
-//! Running it: health, metrics, the operator's port, configuration errors, and the commands of `gateway dev`.
+//! Operating a cluster: health, metrics, the operator port, configuration errors, and the commands of `gateway dev`.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -85,7 +85,7 @@ async fn the_operator_sees_nodes_customers_and_where_each_channel_lives() {
     }
     assert!(owners.windows(2).all(|pair| pair[0] == pair[1]), "every node says the same: {owners:?}");
 
-    // What the operator disabled, only the operator enables.
+    // A channel that the operator disabled can be enabled only by the operator.
     let operator = cluster.operator(1, &tenant.client);
     let disabled = operator.act(&format!("{path}/disable")).await;
     assert!(matches!(disabled.status, 200 | 202), "{}", disabled.text());
@@ -96,7 +96,7 @@ async fn the_operator_sees_nodes_customers_and_where_each_channel_lives() {
     assert!(matches!(enabled.status, 200 | 202), "{}", enabled.text());
     wait_status(&tenant.any(), &channel.id, "connected", CONNECT).await;
 
-    // A customer that goes takes its keys with it at once.
+    // Deleting a customer invalidates its keys at once.
     operator.delete(&format!("/v1/admin/customers/{}", tenant.customer_id)).await.expect(202);
     for node in cluster.node_ids() {
         let answer = tenant.api(node).get("/v1/channels").await;
@@ -141,7 +141,7 @@ async fn metrics_are_prometheus_text_that_counts_what_was_done() {
     })
     .await;
     for node in cluster.node_ids() {
-        // Counters begin with the first thing counted; what a node holds now is told every few seconds.
+        // Counters exist once something is counted; gauges are updated every few seconds.
         for name in ["gateway_channels", "gateway_worker_slots", "gateway_webhook_backlog"] {
             eventually(&format!("node {node} tells {name}"), seconds(20), async || {
                 let text = scrape(node).await;
@@ -170,7 +170,7 @@ fn config_of(cluster: &Cluster, node: u64) -> PathBuf {
     panic!("no configuration of {name} in {}", cluster.data().display())
 }
 
-/// A refused start: exit code 2 and one line that says all of `words`.
+/// Asserts a refused start: exit code 2, and one line that contains all of `words`.
 #[track_caller]
 fn expect_refusal(finished: &Finished, words: &[&str]) {
     assert_eq!(finished.code(), Some(2), "{finished:?}");
@@ -192,7 +192,7 @@ async fn a_node_with_another_master_key_or_timing_is_refused_before_it_leads_any
     std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let set = format!("--set=secrets.master_key_file={}", key.display());
     let config = format!("--config={}", config_of(&cluster, 3).display());
-    // An owner of another timing reckons with other elections than those of its followers.
+    // An owner with another timing would assume other election timeouts than those of its followers.
     let timing = "--set=cluster.timing=wan".to_owned();
     for (set, words) in [
         (set, ["secrets.master_key_file", "are encrypted under"]),
@@ -203,7 +203,7 @@ async fn a_node_with_another_master_key_or_timing_is_refused_before_it_leads_any
         let refused = refused.await.unwrap();
         assert!(!refused.stderr.contains("owns the shard"), "{}", refused.stderr);
         assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
-        // What its peers are refused meanwhile may stand behind it.
+        // Log lines about refused peers may follow.
         let is_said = |line: &str| words.iter().all(|word| line.contains(word));
         assert!(refused.stderr.lines().any(is_said), "{}", refused.stderr);
     }
@@ -230,7 +230,7 @@ async fn a_wrong_configuration_is_one_line_that_names_the_key_and_exit_code_two(
     assert_eq!(fine.stdout.trim(), "ok");
     assert!(!data.exists(), "a check leaves nothing");
 
-    // Changes of the file, and what the line must name.
+    // Changes of the file, and the key that the error line must name.
     let text = std::fs::read_to_string(&good).unwrap();
     let broken = folder.path().join("broken.toml");
     let write = |text: String| std::fs::write(&broken, text).unwrap();
@@ -263,16 +263,16 @@ async fn a_wrong_configuration_is_one_line_that_names_the_key_and_exit_code_two(
     let environment = [("GATEWAY__NODE__WEIGHT", "heavy")];
     expect_refusal(&run_with(&args, folder.path(), SHORT, &environment), &["node.weight"]);
 
-    // Nothing at all is most likely a flag that was forgotten.
+    // A missing configuration is most likely a forgotten flag.
     for args in [&["run"][..], &["config", "check"]] {
         expect_refusal(&run(args, folder.path(), SHORT), &["none was given", "--config", "config example"]);
     }
 
-    // The example is a configuration that only wants its files.
+    // The example is a valid configuration except for its files.
     let example = run(&["config", "example"], folder.path(), SHORT).succeeded();
     assert!(example.stdout.contains("[node]"), "{}", example.stdout);
 
-    // An answer that nobody gets is an error, and so is a port at which nobody answers; both say what it is about.
+    // Output that cannot be written is an error, and so is a port without a listener; both messages name the cause.
     let full = Stdio::from(std::fs::File::options().write(true).open("/dev/full").unwrap());
     let lost = Command::new(gateway()).args(["config", "example"]).stdout(full).output().unwrap();
     let said = String::from_utf8_lossy(&lost.stderr);
@@ -296,11 +296,11 @@ async fn a_build_that_can_be_told_to_fail_does_not_start_where_other_machines_re
         let refused = run(&["run", "--config", &config, "--set", &open], folder.path(), SHORT);
         expect_refusal(&refused, &[&format!("{listener}.listen (0.0.0.0:9)"), "cargo build --release", "FAILPOINTS"]);
     }
-    // Where all listeners are behind a balancer of this machine, the address that customers call tells it.
+    // If all listeners are behind a local load balancer, the public URL shows that this is no test.
     let public = ["run", "--config", &config, "--set", "api.base_url=https://gateway.example.com"];
     let refused = run(&public, folder.path(), SHORT);
     expect_refusal(&refused, &["api.base_url (https://gateway.example.com)", "cargo build --release"]);
-    // One that was told that it is in a test goes on to what else is wrong: the ports are taken.
+    // A node that knows that it is in a test gets to the next error: its ports are taken.
     let args = ["run", "--config", &config, "--set", "api.listen=0.0.0.0:9"];
     let told = run_with(&args, folder.path(), SHORT, &[("FAILPOINTS", "")]);
     assert!(told.code() == Some(2) && !told.stderr.contains("FAILPOINTS"), "{told:?}");
@@ -317,14 +317,14 @@ async fn a_taken_port_and_a_foreign_folder_refuse_the_start() {
         args.extend(more);
         run(&args, folder.path(), SHORT)
     };
-    // All ports of node 2 are taken by node 2.
+    // The running node 2 has all ports of node 2.
     let fresh = format!("node.data_dir={data}");
     let taken = started(&["--set", &fresh]);
     assert_eq!(taken.code(), Some(2), "{taken:?}");
     let named = ["api.listen", "ops.listen", "peer.listen"].iter().any(|key| taken.stderr.contains(key));
     assert!(named, "{}", taken.stderr);
 
-    // A node refuses another node's folder, whichever way that came here.
+    // A node refuses the data folder of another node, however it is named.
     cluster.command(&["dev", "stop", "1"]).await.succeeded();
     cluster.command(&["dev", "stop", "2"]).await.succeeded();
     let foreign = format!("node.data_dir={}", cluster.node(1).data.display());
@@ -347,13 +347,13 @@ async fn dev_stops_and_starts_its_nodes_and_takes_everything_down() {
         assert!(node.data.is_dir() && node.log.is_file(), "{node:?}");
         assert!(is_running(node.pid));
     }
-    // The demo customer's key works, and has no cap on its channels.
+    // The demo customer's key works, and its number of channels is unlimited.
     let demo = cluster.api(1, &client).with_key(&dev.api_key);
     demo.get("/v1/channels").await.expect(200);
     let customer = cluster.operator(1, &client).get(&format!("/v1/admin/customers/{}", dev.customer_id)).await;
     assert_eq!(customer.expect(200)["plan"]["channel_limit"], Value::Null);
 
-    // A node stopped in order, one killed, and both back under new processes.
+    // One node is shut down, one is killed, and both return as new processes.
     for (node, kill) in [(2, false), (3, true)] {
         let before = cluster.node(node).pid;
         let id = node.to_string();
@@ -362,7 +362,7 @@ async fn dev_stops_and_starts_its_nodes_and_takes_everything_down() {
         wait_gone(before, seconds(5));
         let gone = tests::http::try_answer(cluster.api(node, &client).request(Method::GET, "/healthz")).await;
         assert!(gone.is_err());
-        // Two of three go on.
+        // Two of three nodes keep working.
         demo.get("/v1/channels").await.expect(200);
         eventually("the operator sees that the node is down", seconds(20), async || {
             let nodes = cluster.operator(1, &client).get("/v1/admin/nodes").await.expect(200);
@@ -379,7 +379,7 @@ async fn dev_stops_and_starts_its_nodes_and_takes_everything_down() {
         cluster.api(node, &client).get("/readyz").await.expect(200);
     }
 
-    // What the customer made is still there after all went down in order and came back.
+    // The customer's data survives an orderly shutdown of all nodes.
     let made = demo.post("/v1/channels", json!({ "name": "Stays" })).await.expect(201);
     for node in ["1", "2", "3"] {
         cluster.command(&["dev", "stop", node]).await.succeeded();
@@ -397,7 +397,7 @@ async fn dev_stops_and_starts_its_nodes_and_takes_everything_down() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dev_names_the_port_that_is_taken_and_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
-    // None of the others may be taken by a connection that somebody makes meanwhile.
+    // The room keeps the other ports free from connections of other tests.
     let room = tokio::task::spawn_blocking(|| Room::take(1)).await.unwrap();
     let port = room.base_port + 90;
     let _listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
@@ -450,14 +450,14 @@ async fn a_detached_cluster_in_the_same_folder_is_the_same_cluster_again() {
     cluster.command(&["dev", "--detach", "--nodes=1", &base]).await.succeeded();
     let request = tenant.any().request(Method::GET, &format!("/v1/channels/{channel}"));
     answer(request).await.expect(200);
-    // The phones know their links: nobody scans anything again.
+    // The phones keep their links, so nobody has to scan again.
     wait_status(&tenant.any(), &linked.id, "connected", CONNECT).await;
     let inbox = tenant.simulator().inbox(&to).await;
     assert!(inbox.len() == 1 && inbox[0]["id"] == json!(sent), "{inbox:?}");
     tenant.any().post(&linked.path("/messages"), text(&to, "after")).await.expect(202);
     assert_eq!(tenant.simulator().stat("conflicts").await, 0);
 
-    // A state that cannot be read is named, and nothing of it is lost by the attempt.
+    // An unreadable state is reported by name, and the attempt leaves it unchanged.
     cluster.command(&["dev", "down"]).await.succeeded();
     let state = cluster.data().join("simulator/state");
     let whole = std::fs::read(&state).unwrap();
@@ -468,7 +468,7 @@ async fn a_detached_cluster_in_the_same_folder_is_the_same_cluster_again() {
     cluster.command(&["dev", "--detach", "--nodes=1", &base]).await.succeeded();
     wait_status(&tenant.any(), &linked.id, "connected", CONNECT).await;
 
-    // One node is well, though it can neither be lost nor be drained.
+    // A single node is healthy, although it can be neither lost nor drained.
     eventually("the cluster is well", seconds(30), async || {
         let status = cluster.command(&["status"]).await;
         check(status.code() == Some(0), format!("{status:?}"))

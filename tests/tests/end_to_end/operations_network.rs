@@ -1,5 +1,5 @@
-//! Operations of the network when it does not answer, while a channel recovers, and over the death of the owner: each
-//! is done once, and what it changed is told once.
+//! Network operations without an answer, while a channel recovers, and when the owner dies: each is executed once, and
+//! its changes are reported once.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ async fn an_operation_waits_for_the_channel_and_the_network_as_long_as_it_may() 
     // A channel that recovers in time.
     restart(1500).await;
     scene.api.post(&path, group(&scene, "waited for")).await.expect(201);
-    // One that does not.
+    // A channel that does not.
     let began = restart(20_000).await;
     let late = scene.api.post(&path, group(&scene, "given up")).await;
     assert_eq!(late.expect_error(409, "not_connected")["status"], "connecting");
@@ -41,7 +41,7 @@ async fn an_operation_waits_for_the_channel_and_the_network_as_long_as_it_may() 
     assert!((seconds(4)..seconds(12)).contains(&began.elapsed()), "{:?}", began.elapsed());
     restart(0).await;
 
-    // The operation is done, and not answered.
+    // The network executes the operation, and does not answer.
     scene.simulator.faults(json!({ "mute_operations": true })).await;
     let began = Instant::now();
     let silent = scene.api.post(&path, group(&scene, "unanswered")).await;
@@ -51,7 +51,7 @@ async fn an_operation_waits_for_the_channel_and_the_network_as_long_as_it_may() 
     let subjects: Vec<String> = groups_of_peer(&scene).await.iter().map(|group| string(&group["subject"])).collect();
     assert_eq!(subjects.len(), 2, "{subjects:?}");
     assert!(!subjects.contains(&"given up".to_owned()), "{subjects:?}");
-    // What it changed is known all the same.
+    // Its changes are reported all the same.
     scene.event("group.created", "unanswered", |data| data["group"]["subject"] == "unanswered").await;
 }
 
@@ -74,7 +74,7 @@ async fn whoever_waits_for_a_channel_that_is_deleted_is_told_at_once_that_it_is_
     );
     first.expect(204);
     second.expect(204);
-    // What was asked for was done, if it came first.
+    // The restart succeeds if it came before the delete.
     assert!(matches!(held.status, 202 | 404), "{}", held.text());
     operated.expect_error(404, "channel_not_found");
     shown.expect_error(404, "channel_not_found");
@@ -86,7 +86,7 @@ async fn an_operation_is_done_once_and_notices_are_told_once_over_the_death_of_t
     let cluster = Cluster::start(Options::default()).await;
     let scene = Scene::on(&cluster, json!({})).await;
 
-    // The owner dies between the network's deed and its answer.
+    // The owner dies after the network has executed the operation and before the answer.
     scene.simulator.faults(json!({ "mute_operations": true })).await;
     let (api, path, body) = (scene.api.clone(), scene.path("/groups"), group(&scene, "made once"));
     let asked = tokio::spawn(async move { api.post(&path, body).await });
@@ -104,7 +104,7 @@ async fn an_operation_is_done_once_and_notices_are_told_once_over_the_death_of_t
     assert_eq!(groups_of_peer(&scene).await.len(), 1);
     scene.event("group.created", &id, |data| data["group"]["id"] == id.as_str()).await;
 
-    // Others change it while owners die, and nothing that the network is told is taken for safe.
+    // Others change the group while owners die, and the network holds back all acknowledgements.
     scene.simulator.faults(json!({ "hold_inbound_acks": true })).await;
     let settings = json!({ "reject_calls": true, "reject_call_message": "Please write instead." });
     scene.api.patch(&scene.path("/settings"), settings).await.expect(200);
@@ -137,17 +137,17 @@ async fn an_operation_is_done_once_and_notices_are_told_once_over_the_death_of_t
     let api = scene.tenant.api(cluster.running_node());
     let shown = api.get(&scene.path(&format!("/groups/{id}"))).await.expect(200);
     assert_eq!(shown["subject"], "name 9");
-    // A second telling would have come with the redelivery that was behind it.
+    // A second report would have come with the redelivery before the last message.
     told_once(&scene, 10).await;
     assert_eq!((scene.told("group.created"), scene.told("group.admin_promoted")), (1, 1));
-    // The call was heard of by each owner, and answered once.
+    // Each owner heard of the call, and it was answered once.
     let inbox = scene.simulator.inbox(&scene.peer).await;
     let texts: Vec<_> = inbox.iter().map(|row| (&row["text"], &row["copies"])).collect();
     assert_eq!(texts, [(&json!("Please write instead."), &json!(1))]);
     assert_eq!((scene.told("call.offered"), scene.told("call.terminated")), (1, 1));
 }
 
-/// Waits until so many changes were told, and makes sure that no more come with the next session.
+/// Waits until `count` changes were reported, and asserts that the next session reports no more.
 async fn told_once(scene: &Scene, count: usize) {
     let api = scene.tenant.api(scene.tenant.cluster.running_node());
     api.act(&scene.path("/restart")).await.expect(202);

@@ -1,4 +1,4 @@
-//! What an operator sees with the commands of `gateway`, through whichever node answers.
+//! Commands of `gateway` for operators, answered by any node.
 
 use serde_json::{Value, json};
 use tests::binary::{self, Finished};
@@ -8,12 +8,12 @@ use tests::receiver::{Receiver, Reply};
 use tests::tenant::{Tenant, number, text};
 use tests::wait::{check, eventually, seconds};
 
-/// Runs a command that must find nothing wrong, and gives what it shows.
+/// Runs a command that must succeed, and returns its output.
 async fn shown(cluster: &Cluster, args: &[&str]) -> String {
     cluster.command(args).await.succeeded().stdout
 }
 
-/// What a command shows to a program, and its exit code.
+/// The JSON output of a command, and its exit code.
 async fn json_of(cluster: &Cluster, args: &[&str]) -> (Value, Option<i32>) {
     let finished = cluster.command(&[args, &["--json"]].concat()).await;
     let read = serde_json::from_str(&finished.stdout);
@@ -24,7 +24,7 @@ fn rows(answer: &Value) -> &Vec<Value> {
     answer["data"].as_array().unwrap_or_else(|| panic!("a list: {answer}"))
 }
 
-/// Waits until a command shows what it should; a machine that is busy may look degraded for a moment.
+/// Waits until a command shows what it should; on a busy machine the cluster may look degraded for a moment.
 async fn wait_for(cluster: &Cluster, args: &[&str], what: &str, wanted: impl Fn(&Value, Option<i32>) -> bool) -> Value {
     eventually(what, seconds(60), async || {
         let (answer, code) = json_of(cluster, args).await;
@@ -140,7 +140,7 @@ async fn a_channel_a_message_and_its_webhooks_are_found() {
 
     let told = eventually("the trace shows both attempts", seconds(20), async || {
         let told = shown(&cluster, &["message", "trace", &message]).await;
-        // What is long goes over several lines.
+        // Long lines are wrapped.
         let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
         let all = ["accepted", "status", "/good", "success 200", "/bad", "503", "next_attempt"];
         if all.iter().all(|word| told.contains(word)) { Ok(told) } else { Err(told) }
@@ -150,7 +150,7 @@ async fn a_channel_a_message_and_its_webhooks_are_found() {
     let one = ["message", "trace", &message, "--channel", &channel.id];
     let traced = json_of(&cluster, &one).await.0;
     assert_eq!(rows(&traced).len(), 1);
-    // Of each attempt one sees at which endpoint it was made, and what came of it.
+    // Each attempt shows its endpoint and its result.
     for (receiver, came_of_it) in [(good.url("/good"), "success 200"), (bad.url("/bad"), "http 503")] {
         let made = format!("1 (scheduled) at {receiver}: {came_of_it}");
         let steps = rows(&traced)[0]["steps"].as_array().unwrap();
@@ -232,7 +232,7 @@ async fn programs_are_told_one_json_also_by_commands_that_wait() {
     assert_eq!(again.code(), Some(2), "{again:?}");
     assert!(again.stderr.contains(&format!("node {to} is already the intended leader of shard {shard}")), "{again:?}");
 
-    // The change that the move was is over.
+    // The change that made the move has finished.
     let (change, code) = json_of(&cluster, &["layout", "watch"]).await;
     assert_eq!((&change["done"], code), (&json!(1), Some(0)), "{change}");
     let cancelled = cluster.command(&["layout", "cancel"]).await;
@@ -249,7 +249,7 @@ async fn programs_are_told_one_json_also_by_commands_that_wait() {
 async fn what_cannot_be_taken_back_is_shown_and_done_only_when_it_is_wanted() {
     let cluster = Cluster::shared().await;
     wait_for(&cluster, &["check"], "a node can be lost", |answer, _| answer["can_lose_a_node"] == true).await;
-    // Nobody sits at a terminal here.
+    // There is no terminal here, so commands cannot ask for confirmation.
     let refused = async |args: &[&str], says: &[&str]| {
         let finished = cluster.command(args).await;
         assert_eq!(finished.code(), Some(2), "{args:?}: {finished:?}");
@@ -328,21 +328,21 @@ async fn a_node_that_is_away_is_a_row_that_says_so_and_no_other_can_be_lost() {
     let cluster = Cluster::start(Options::default()).await;
     wait_for(&cluster, &["check"], "a node can be lost", |answer, _| answer["can_lose_a_node"] == true).await;
 
-    // Three that are well stay three, unless something else is wanted.
+    // Three healthy nodes stay three, unless forced.
     let client = tests::http::client();
     let kept = cluster.command(&["node", "remove", "3", "--yes"]).await;
     assert!(kept.code() == Some(2) && kept.stderr.contains("none of the 2 that would remain"), "{kept:?}");
     let route = cluster.operator(2, &client).delete("/v1/admin/nodes/3").await;
     assert!(route.status == 400 && route.text().contains("with force"), "{}", route.text());
 
-    // One node is out of service at a time, unless that is wanted.
+    // Only one node may be out of service at a time, unless forced.
     shown(&cluster, &["drain", "3", "--wait"]).await;
     let second = cluster.command(&["drain", "2"]).await;
     assert!(second.code() == Some(2) && second.stderr.contains("node 3 is drained already"), "{second:?}");
     let route = cluster.operator(1, &client).post("/v1/admin/nodes/2/drain", json!({})).await;
     assert!(route.status == 400 && route.text().contains("node 3 is drained already"), "{}", route.text());
     shown(&cluster, &["undrain", "3", "--wait"]).await;
-    // Of two drains at the same time, neither of which has seen the other, one is refused as well.
+    // Of two concurrent drains, neither of which has seen the other, one is refused as well.
     let drain = async |node: u64, force: bool| {
         let path = format!("/v1/admin/nodes/{node}/drain");
         let answer = cluster.operator(node, &client).post(&path, json!({ "force": force })).await;
@@ -356,7 +356,7 @@ async fn a_node_that_is_away_is_a_row_that_says_so_and_no_other_can_be_lost() {
     for node in ["2", "3"] {
         shown(&cluster, &["undrain", node, "--wait"]).await;
     }
-    // By force two, and never all of them.
+    // By force two nodes can be drained, and never all of them.
     let (first, second, third) = tokio::join!(drain(1, true), drain(2, true), drain(3, true));
     let (nodes, _) = json_of(&cluster, &["nodes"]).await;
     let all = first + second + third;
@@ -365,7 +365,7 @@ async fn a_node_that_is_away_is_a_row_that_says_so_and_no_other_can_be_lost() {
         shown(&cluster, &["undrain", node, "--wait"]).await;
     }
 
-    // A stopped process keeps its sockets and answers nobody.
+    // A paused process keeps its sockets and answers nobody.
     cluster.pause(2);
     let nodes = wait_for(&cluster, &["nodes"], "node 2 is down", |answer, code| {
         code == Some(1) && rows(answer)[1]["state"] == "down" && rows(answer)[1]["silence"].is_string()
@@ -375,7 +375,7 @@ async fn a_node_that_is_away_is_a_row_that_says_so_and_no_other_can_be_lost() {
     cluster.resume(2);
     wait_for(&cluster, &["check"], "a node can be lost again", |answer, _| answer["can_lose_a_node"] == true).await;
 
-    // The first node of the file is gone: the command asks the next one.
+    // The first node in the file is dead, so the command asks the next one.
     cluster.kill(1);
     let found = wait_for(&cluster, &["check"], "no node can be lost", |answer, code| {
         code == Some(1) && answer["can_lose_a_node"] == false && answer["status"] == "degraded"
@@ -384,7 +384,7 @@ async fn a_node_that_is_away_is_a_row_that_says_so_and_no_other_can_be_lost() {
     let risks: Vec<&Value> =
         found["checks"].as_array().unwrap().iter().filter(|row| row["check"] == "lose_a_node").collect();
     assert_eq!(risks.len(), 2, "{found}");
-    // One that is to be led from there: another may be on its way home to node 2 as it is.
+    // The shard must also be intended for node 3; another one may be about to return to node 2.
     let led_from_3 = |shard: &Value| shard["kind"] == "shard" && shard["leader"] == 3 && shard["wanted_leader"] == 3;
     let shards = wait_for(&cluster, &["shards"], "node 3 leads a shard of its own", |answer, code| {
         let none_at_1 = rows(answer).iter().all(|shard| shard["leader"] != 1 && shard["can_lose"] == 0);
@@ -394,7 +394,7 @@ async fn a_node_that_is_away_is_a_row_that_says_so_and_no_other_can_be_lost() {
     let table = cluster.command(&["shards"]).await.stdout;
     assert!(table.contains("1(silent)"), "{table}");
 
-    // A silent node is given nothing, and no other one leaves without being forced.
+    // A silent node gets no leadership, and no other node can be drained without force.
     let refused = async |args: &[&str], says: &str| {
         let finished = cluster.command(args).await;
         assert!(finished.code() == Some(2) && finished.stderr.contains(says), "{args:?}: {finished:?}");
@@ -409,7 +409,7 @@ async fn a_node_that_is_away_is_a_row_that_says_so_and_no_other_can_be_lost() {
     let told = shown(&cluster, &["shard", "move", &led_from_3, "--to", "2", "--wait"]).await;
     assert!(told.contains(&format!("node 2 leads shard {led_from_3}")), "{told}");
 
-    // Without a majority nothing can be changed, and everything can be looked at.
+    // Without a majority nothing can be changed, and everything can be read.
     cluster.kill(2);
     let status = wait_for(&cluster, &["status"], "the cluster is out", |answer, code| {
         code == Some(1) && answer["status"] == "outage" && answer["nodes"] == json!({ "ready": 0, "total": 3 })
@@ -417,7 +417,7 @@ async fn a_node_that_is_away_is_a_row_that_says_so_and_no_other_can_be_lost() {
     .await;
     assert_eq!(status["shards"], json!({ "ready": 0, "total": SHARDS + 1 }));
     for command in [&["nodes"][..], &["check"], &["shards"], &["keys"], &["audit", "tail"]] {
-        // What was confirmed a moment ago is not old yet.
+        // Data that was confirmed a moment ago does not count as old yet.
         eventually("it is shown, and said to be old", seconds(20), async || {
             let told = cluster.command(command).await;
             check(

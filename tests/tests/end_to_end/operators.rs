@@ -1,4 +1,4 @@
-//! Operators: each by a token of its own, over HTTPS; and certificates of nodes that renew themselves.
+//! Operators with their own tokens, over HTTPS, and node certificates that renew themselves.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn line(name: &str, role: &str, token: &str) -> String {
     format!("{name} {role} {}\n", hex::encode(Sha256::digest(token)))
 }
 
-/// A certificate for the operators' port, which names no address of this machine.
+/// Writes a certificate for the operator port, which names no address of this machine.
 fn write_certificate(folder: &Path) -> reqwest::Certificate {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
@@ -42,7 +42,7 @@ async fn operators_have_tokens_and_roles_of_their_own_over_https_and_wrong_token
     let secure = client_of(&certificate);
     let operator = |token: &str| Api::new(secure.clone(), &format!("https://localhost:{port}"), Some(token));
 
-    // The command line knows the port by its file.
+    // The command line finds the port in its file.
     let said = cluster.command(&["status"]).await;
     assert!(said.code() != Some(2) && said.stdout.contains("node"), "{said:?}");
     assert!(
@@ -50,7 +50,7 @@ async fn operators_have_tokens_and_roles_of_their_own_over_https_and_wrong_token
         "plain HTTP is not answered"
     );
 
-    // Who looks, and who changes.
+    // One operator who may read, and one who may write.
     let (ann, bob) = (operator(READER), operator(WRITER));
     let seen = ann.get("/v1/admin/customers").await;
     seen.expect(200);
@@ -85,7 +85,7 @@ async fn operators_have_tokens_and_roles_of_their_own_over_https_and_wrong_token
     assert_eq!(changes.len(), 1, "what changes nothing is no entry: {log}");
     assert_eq!(changes[0]["details"]["changed"], "plan");
 
-    // The page runs nothing but its own files.
+    // The page's policy allows only scripts of its own.
     let page = ann.without_key().get("/docs").await;
     assert_eq!((page.status, page.header("x-frame-options")), (200, Some("DENY")));
     let policy = page.header("content-security-policy").unwrap();
@@ -97,7 +97,7 @@ async fn operators_have_tokens_and_roles_of_their_own_over_https_and_wrong_token
     assert!(page.header("permissions-policy").is_some_and(|rules| rules.contains("camera=()")));
     assert_eq!(ann.without_key().get("/docs/page.js").await.status, 200);
 
-    // One that is taken out of the file opens nothing.
+    // A token that is removed from the file is invalid.
     std::fs::write(file("operators"), line("bob", "write", WRITER)).unwrap();
     eventually("ann's token is worthless", seconds(20), async || {
         let answer = ann.get("/v1/admin/customers").await;
@@ -106,7 +106,7 @@ async fn operators_have_tokens_and_roles_of_their_own_over_https_and_wrong_token
     .await;
     bob.get("/v1/admin/customers").await.expect(200);
 
-    // Wrong ones: limited, and one entry for all of them.
+    // Wrong tokens are rate limited, and share one entry in the audit log.
     let mut wrong = 0;
     loop {
         let answer = operator(&format!("a wrong token number {wrong}")).get("/v1/admin/customers").await;
@@ -125,7 +125,7 @@ async fn operators_have_tokens_and_roles_of_their_own_over_https_and_wrong_token
     })
     .await;
     let of = |code: &str| failed.iter().filter(|row| row["details"]["code"] == code).collect::<Vec<_>>();
-    // The hour may have turned meanwhile.
+    // A new hour may have begun meanwhile.
     assert!((1..=2).contains(&of("auth_invalid").len()), "{failed:?}");
     assert_eq!(of("auth_invalid")[0]["details"]["port"], "operators");
     assert!(!format!("{failed:?}").contains("wrong token number"), "no token is kept");
@@ -155,7 +155,7 @@ async fn invented_keys_leave_one_entry_for_an_address_and_an_hour() {
     strangers(1).await;
     eventually("a failure is written", seconds(10), async || check(entries().await > 0, "none".to_owned())).await;
     strangers(2).await;
-    // Written later, this shows that whatever came before it is written.
+    // This entry is written later, so all earlier ones are written by then.
     let tenant = tests::tenant::Tenant::new(&cluster).await;
     let near =
         format!("{}{}", &tenant.key[..tenant.key.len() - 2], if tenant.key.ends_with("AA") { "BB" } else { "AA" });
@@ -168,7 +168,7 @@ async fn invented_keys_leave_one_entry_for_an_address_and_an_hour() {
         check(log["data"][0].is_object(), log.to_string())
     })
     .await;
-    // One of each node, and the hour may have turned meanwhile.
+    // One entry for each node, or two if a new hour has begun meanwhile.
     assert!(entries().await <= 2 * cluster.node_ids().len(), "80 invented keys left more");
 }
 
@@ -189,7 +189,7 @@ async fn certificates_of_nodes_live_for_a_while_and_renew_themselves() {
     let first = changed(&[None, None, None]).await;
     let second = changed(&first).await;
     let third = changed(&second).await;
-    // By now the first ones have expired; new connections are made with those that follow.
+    // By now the first certificates have expired; new connections use their successors.
     cluster.kill(3);
     cluster.restart(&[3]).await;
     changed(&third).await;

@@ -1,4 +1,4 @@
-//! Presence: what the channel shows, what it subscribes to, and what of it outlives a session.
+//! Presence: what the channel shows, what it subscribes to, and what outlives a session.
 
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
@@ -114,7 +114,7 @@ async fn subscriptions_are_issued_again_by_the_next_owner_and_end_without_the_ne
     assert_eq!(tenant.any().delete(&format!("{path}/subscription")).await.status, 204);
     tenant.any().delete(&format!("{path}/subscription")).await.expect_error(409, "no_op");
 
-    // The end of a subscription does not wait for a channel that is connecting either.
+    // Unsubscribing does not wait for a connecting channel either.
     tenant.any().act(&channel.path("/connect")).await.expect(202);
     tests::tenant::wait_status(&tenant.any(), &channel.id, "connected", SOON).await;
     assert_eq!(tenant.any().act(&format!("{path}/subscription")).await.status, 204);

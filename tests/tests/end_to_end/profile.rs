@@ -1,4 +1,4 @@
-//! The channel's own account: its profile, what it shows to whom, and whom it blocks.
+//! The channel's own account: its profile, its privacy settings, and its block list.
 
 use serde_json::{Value, json};
 use tests::http::string;
@@ -7,7 +7,7 @@ use tests::scene::{SOON, Scene, assert_has};
 use tests::tenant::{address, text};
 use tests::wait::eventually;
 
-/// Waits until a route shows something.
+/// Waits until a route returns a passing body.
 async fn shows(scene: &Scene, path: &str, what: &str, passes: impl Fn(&Value) -> bool) -> Value {
     eventually(what, SOON, async || {
         let shown = scene.api.get(path).await.expect(200);
@@ -30,7 +30,7 @@ async fn a_profile_is_changed_part_by_part_here_and_on_the_phone() {
     let peers = scene.phone_path(&format!("/contacts/{}", scene.channel.number));
     assert_has(&scene.simulator.api().get(&peers).await.expect(200), &json!({ "push_name": "Shop", "about": "Open" }));
 
-    // What goes before a failure stays, and is named.
+    // Changes before a failure stay, and the error lists them.
     let failing = json!({ "name": "Store", "picture_url": "http://127.0.0.1:59998/none.png" });
     let details = api.patch(&path, failing).await.expect_error(400, "media_fetch_failed");
     assert_eq!(details["applied"], json!(["name"]));
@@ -76,11 +76,11 @@ async fn privacy_is_kept_by_the_network_and_acts_there() {
     api.patch(&path, json!({ "online": "contacts" })).await.expect_issue(&json!(["online"]), "enum");
     api.patch(&path, json!({ "default_ephemeral": 1 })).await.expect_issue(&json!(["default_ephemeral"]), "enum");
 
-    // Who is no contact has to invite the channel.
+    // Somebody who is no contact has to invite the channel.
     let body = json!({ "subject": "Strangers", "participants": [scene.channel.number] });
     let made = scene.simulator.api().post(&scene.phone_path("/groups"), body).await.expect(201);
     assert_eq!(made["participants_result"][0]["status"], "invite_required");
-    // No read receipts.
+    // The channel sends no read receipts.
     let sender = scene.tenant.paired("Sender").await;
     let sent = scene.tenant.any().post(&sender.path("/messages"), text(&scene.channel.number, "hello")).await;
     let id = string(&sent.expect(202)["message_id"]);
@@ -104,7 +104,7 @@ async fn what_a_blocked_person_writes_does_not_arrive() {
     let blocked = api.put(&path, Value::Null).await.expect(200);
     assert_eq!(blocked["id"], peer.as_str());
     tests::http::time(&blocked["blocked_at"]);
-    // The LID that is shown can be used at once.
+    // The shown LID can be used at once.
     let pair = api.get(&scene.path(&format!("/contacts/lids/{}", string(&blocked["lid"])))).await.expect(200);
     assert_has(&pair, &json!({ "lid": blocked["lid"], "phone_jid": peer }));
     api.put(&path, Value::Null).await.expect_error(409, "no_op");
@@ -127,7 +127,7 @@ async fn what_a_blocked_person_writes_does_not_arrive() {
     assert!(!told.iter().any(|request| request.json()["data"]["message_id"] == lost[0].as_str()));
     assert_eq!(api.get(&scene.path("/blacklist")).await.expect(200), json!({ "data": [], "count": 0 }));
 
-    // The phone's own list.
+    // The phone's own block list.
     let own = format!("/phones/{}/blacklist/{}", scene.channel.number, scene.peer);
     scene.simulator.api().put(&own, Value::Null).await.expect(204);
     shows(&scene, &scene.path("/blacklist"), "the phone's block is here", |list| list["count"] == 1).await;

@@ -1,4 +1,4 @@
-//! Nodes and shards move while sends go on.
+//! Nodes and shards move while sends continue.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -10,10 +10,10 @@ use tests::media::{bare, fetch, noise, path};
 use tests::tenant::{Paired, Tenant, number};
 use tests::wait::{check, eventually, seconds};
 
-/// Sends a second: what a machine that is busy with other tests can bear.
+/// Sends per second that a machine can carry while it is busy with other tests.
 const RATE: u32 = 40;
 
-/// Three nodes that share the shards, with channels on many of them.
+/// Three nodes that share the shards, with channels on many of these.
 async fn three(channels: usize) -> (Grown, Tenant, Vec<Paired>, String) {
     let mut grown = Grown::start().await;
     grown.join(1, 2).await;
@@ -61,7 +61,7 @@ async fn a_fourth_node_takes_its_share_and_gives_it_back_under_load_without_a_fa
     let again = grown.operator(1).post("/v1/admin/layout/plan", json!({})).await.expect(200);
     assert_eq!(again["moves"], json!([]), "it is where the ring wants it");
 
-    // One shard goes by hand, to a node that had no replica of it.
+    // A shard is moved by hand to a node without a replica of it.
     let shard = &after["shards"][0];
     let lacks_it = |node: &u64| !shard["replicas"].as_array().unwrap().contains(&json!(node));
     let destination = (1..=4).find(lacks_it).expect("three of four nodes have a replica");
@@ -90,7 +90,7 @@ async fn a_layout_goes_on_after_kills_and_what_has_not_begun_can_be_cancelled() 
     assert_eq!(begun["state"], "running", "{begun}");
     let total = begun["total"].as_u64().unwrap();
 
-    // Whoever drives it, and whoever takes part in it.
+    // The node that drives the change dies, and then one that takes part in it.
     for node in [1, 4] {
         grown.kill(node);
         grown.run(node as u16, node);
@@ -100,7 +100,7 @@ async fn a_layout_goes_on_after_kills_and_what_has_not_begun_can_be_cancelled() 
     assert_eq!(layout["change"]["done"].as_u64(), Some(total), "{layout}");
     assert!(replicas_on(&layout, 4) > 0, "{layout}");
 
-    // Back to three, and away from that again.
+    // A change back to three nodes begins, and is cancelled.
     grown.operator(2).patch("/v1/admin/nodes/4", json!({ "weight": 8 })).await.expect(200);
     let begun = grown.operator(2).post("/v1/admin/layout/apply", json!({ "at_once": 1 })).await.expect(202);
     assert!(begun["total"].as_u64().unwrap() > 1, "{begun}");
@@ -123,7 +123,7 @@ async fn two_nodes_that_leave_at_the_same_time_leave_no_media_behind() {
     grown.command(1, &["layout", "apply", "--yes"]).await.succeeded();
     grown.settled(1, 3, &[]).await;
 
-    // What is stored while node 2 stands still lies on the other two replicas of each of its shards.
+    // Data stored while node 2 is paused is on the other two replicas of each of its shards.
     grown.cluster.pause(2);
     let mut stored = Vec::new();
     for number in 0..24 {
@@ -146,7 +146,7 @@ async fn two_nodes_that_leave_at_the_same_time_leave_no_media_behind() {
     grown.cluster.resume(2);
     grown.cluster.wait_ready(2, &grown.client).await;
 
-    // The others may not have heard of node 2 yet: as long as they have not, it is not given anything.
+    // Other nodes may not have heard of node 2 yet; until they have, it gets no replicas.
     let removal = async |through: u64, node: u64| {
         let operator = grown.operator(through);
         eventually(&format!("node {node} leaves"), seconds(30), async || {

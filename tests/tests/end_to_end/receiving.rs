@@ -1,4 +1,4 @@
-//! `gateway listen` and `gateway trigger`: what whoever writes a receiver uses, against a cluster, with nothing but an API key.
+//! `gateway listen` and `gateway trigger`, for developers of receivers: against a cluster, with only an API key.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 
 const SECRET: &str = "whsec_of-a-receiver-at-home";
 
-/// A running `gateway listen`, with the files that it writes to.
+/// A running `gateway listen`, and the files of its output.
 struct Listening {
     process: Child,
     folder: tempfile::TempDir,
@@ -77,7 +77,7 @@ async fn events_are_printed_and_forwarded_signed_and_go_on_after_a_cut() {
     listening.says("out", &got.event_id()).await;
     listening.says("err", "-> 200 OK after").await;
 
-    // The node that it listens to dies; what happens until it listens to another one comes after all, and once.
+    // The node that it listens to dies. Events until it has connected to another node still come, once each.
     cluster.kill(others[0]);
     let missed = send("while it is away").await;
     receiver.wait_message("message.sent", &missed, seconds(60)).await;
@@ -87,7 +87,7 @@ async fn events_are_printed_and_forwarded_signed_and_go_on_after_a_cut() {
     let of: Vec<&Received> = seen.iter().filter(|request| request.event() == "message.sent").collect();
     assert_eq!(of.len(), 3, "each once: {of:?}");
 
-    // A receiver that fails is told of, and holds nothing up.
+    // A failing receiver is reported, and delays nothing.
     receiver.answer(|_| Reply::Status(500));
     send("refused").await;
     listening.says("err", "-> 500 Internal Server Error").await;
@@ -95,13 +95,13 @@ async fn events_are_printed_and_forwarded_signed_and_go_on_after_a_cut() {
     send("cut").await;
     listening.says("err", "did not answer").await;
 
-    // Ctrl-C is its usual end.
+    // Ctrl-C is the usual way to end it.
     let pid = i32::try_from(listening.process.id().unwrap()).unwrap();
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGINT).unwrap();
     let Listening { mut process, folder } = listening;
     assert!(process.wait().await.unwrap().success());
 
-    // What it prints for programs are the events, and a wrong key is the caller's mistake.
+    // Bad arguments are the caller's mistake: exit code 2, and a message that names the remedy.
     let arguments = ["listen", "--api", &apis, "--key", "zpk_0000000000000000000000AA"];
     let (code, _, said) = run(&arguments, folder.path()).await;
     assert!(code == Some(2) && said.contains("--key-file"), "{code:?} {said}");
@@ -162,7 +162,7 @@ async fn an_example_is_sent_to_an_endpoint_by_the_gateway_and_to_a_url_without_i
     let ids: Vec<String> = receiver.of("/one", "order.placed").iter().map(Received::event_id).collect();
     assert!(ids.len() == 2 && ids[0] != ids[1], "{ids:?}");
 
-    // One of several has to be named; one that answers wrongly is told of.
+    // With several endpoints, one has to be named. A failing endpoint is reported.
     tenant.endpoint(&receiver.url("/two"), &["*"], json!({})).await;
     let (code, _, said) = trigger("message.sent", &[]).await;
     assert!(code == Some(2) && said.contains("--endpoint"), "{said}");
@@ -183,7 +183,7 @@ async fn an_example_is_sent_to_an_endpoint_by_the_gateway_and_to_a_url_without_i
     assert!(code == Some(1) && said.contains("check that a receiver listens there"), "{code:?} {said}");
     assert_eq!(said.matches("127.0.0.1:1").count(), 1, "it is said once: {said}");
 
-    // The route by itself.
+    // The route itself.
     let path = format!("/v1/webhook-endpoints/{}/test", endpoint["id"].as_str().unwrap());
     tenant.any().post(&path, json!({ "event": "message.lost" })).await.expect_issue(&json!(["event"]), "enum");
     let tested: Value = tenant.any().act(&path).await.expect(200);

@@ -1,4 +1,4 @@
-//! What one tenant, a stranger or a full disk can take of a node: not the others' share.
+//! A tenant, a stranger or a full disk cannot take the resources of others on a node.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A node whose disks have passed marks, whatever they have left.
+/// Options of a node whose disks are beyond these marks, whatever space is left.
 fn passed(marks: &[&str]) -> Options {
     let mark =
         |mark: &&str| format!("--set=disk.{mark}={{ percent = 100, most_bytes = 1000000000000000, least_bytes = 0 }}");
@@ -68,7 +68,7 @@ async fn a_node_without_room_refuses_sends_holds_what_comes_in_and_does_all_else
     assert_eq!(send.retry_after(), 60);
     api.delete(&channel.path("/stories/3EB0")).await.expect_error(503, "storage_full");
     simulator.text(&from, &channel.number, "it waits", 1).await;
-    // What customers make is refused like what they send; what they delete is deleted.
+    // Creations of customers are refused like sends; deletions work.
     for (path, body) in [
         ("/v1/api-keys", json!({ "name": "new", "scopes": ["messages.read"] })),
         ("/v1/channels", json!({ "name": "new" })),
@@ -77,7 +77,7 @@ async fn a_node_without_room_refuses_sends_holds_what_comes_in_and_does_all_else
         api.post(path, body).await.expect_error(503, "storage_full");
     }
     api.delete(&format!("/v1/api-keys/{}", string(&key["id"]))).await.expect(204);
-    // Nothing is acknowledged that is not stored, and the session goes on.
+    // Nothing is acknowledged without being stored, and the session goes on.
     api.act(&channel.path("/disconnect")).await.expect(202);
     assert_eq!(api.get("/v1/messages").await.expect(200)["data"], json!([]));
     assert_eq!(disk_check(&cluster).await["level"], "failing");
@@ -89,7 +89,7 @@ async fn a_node_without_room_refuses_sends_holds_what_comes_in_and_does_all_else
     .await;
 }
 
-/// Begins an upload and goes no further.
+/// Begins an upload and stops.
 async fn begun(tenant: &Tenant, channel: &str) -> TcpStream {
     let address = host(tenant.any().base());
     let mut stream = TcpStream::connect(&address).await.unwrap();
@@ -119,7 +119,7 @@ async fn the_slow_uploads_of_one_account_leave_places_to_the_others() {
     })
     .await;
     upload(&other, &of_other).await.expect(201);
-    // What comes too slowly is given up, and its places are free again.
+    // Slow uploads are aborted, and their slots are free again.
     eventually("the places are free again", PATIENCE, async || {
         let answer = upload(&greedy, &of_greedy).await;
         check(answer.status == 201, answer.text())
@@ -127,10 +127,10 @@ async fn the_slow_uploads_of_one_account_leave_places_to_the_others() {
     .await;
 }
 
-/// Says something by hand, and reads what comes back until the connection ends.
+/// Sends raw bytes, and reads the response until the connection ends.
 async fn said(address: &str, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    // What is refused before it was read to its end may be cut off.
+    // The connection may be closed before the whole request is sent, if that is refused early.
     let _ = stream.write_all(request).await;
     let mut read = Vec::new();
     let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut read)).await;
@@ -182,7 +182,7 @@ async fn silent_connections_give_way_to_requests_on_their_port_and_touch_no_othe
             operator.get("/v1/admin/nodes").await.expect(200);
         }
     }
-    // The first of them gave way long ago; one more than there are places for is closed, and not left to itself.
+    // The oldest connections were closed long ago, since there are more than there are slots.
     let mut first = silent.swap_remove(0);
     let read = tokio::time::timeout(PATIENCE, first.read(&mut [0; 1])).await.unwrap();
     assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
@@ -194,7 +194,7 @@ async fn silent_connections_give_way_to_requests_on_their_port_and_touch_no_othe
     assert!(grown < 20_000, "{grown} bytes were logged");
 }
 
-/// Sends a request, and says how its answer begins; nothing where the connection has ended.
+/// Sends a request, and returns the beginning of its response; empty if the connection has ended.
 async fn answered(stream: &mut TcpStream, request: &str) -> String {
     stream.write_all(request.as_bytes()).await.unwrap();
     let (mut answer, mut piece) = (String::new(), [0; 4096]);
@@ -226,7 +226,7 @@ async fn a_connection_goes_on_after_a_request_whose_body_nobody_wanted() {
         assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {told}");
         let told = answered(&mut stream, &format!("GET /healthz HTTP/1.1\r\nHost: {address}\r\n\r\n")).await;
         assert!(told.starts_with("HTTP/1.1 200 "), "{path}: {told}");
-        // Who sends no body before the answer has it soon, and at once where all of it would not be read.
+        // A client that awaits the response before it sends the body gets it soon; at once if the body is too large.
         for length in [1_000, 20_000_000] {
             let mut stream = TcpStream::connect(&address).await.unwrap();
             let asked = Instant::now();
@@ -255,6 +255,6 @@ async fn strangers_who_send_requests_give_way_to_who_comes_and_a_connection_with
         strangers.push(stranger);
     }
     assert!(answered(&mut strangers[0], "").await.is_empty(), "the first of them gave way");
-    // Whatever the bucket of its address says by now, it is there.
+    // This connection stays open, whatever its address bucket says by now.
     assert!(!answered(&mut known, &asks).await.is_empty());
 }

@@ -1,4 +1,4 @@
-//! All nodes restarted one after the other, as for an upgrade, while sends go on.
+//! A rolling restart of all nodes, as for an upgrade, while sends continue.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use tests::load::{Load, Report};
 use tests::tenant::{CONNECT, Paired, Tenant, number, wait_status};
 use tests::wait::{check, eventually, seconds};
 
-/// Sends a second: what a machine carries that others use too. How many more a restart bears says `gateway-bench b6`.
+/// Sends per second that a shared machine can carry. `gateway-bench b6` measures how many a restart can take.
 const RATE: u32 = 200;
 
-/// The longest that a send may take, which waits for as long as a leadership is transferred: a send that waits for
-/// longer is to be answered `queued`. How long it is on a quiet machine says `gateway-bench b6`.
+/// The longest duration of a send, which waits during a transfer of leadership: a send that waits longer must be
+/// answered `queued`. `gateway-bench b6` measures it on a quiet machine.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// A node that has come back gets its leaderships from another one no faster than this.
+/// The shortest pause between two leaderships that a node returns to a restarted one.
 const WARM_UP: TimeDelta = TimeDelta::seconds(1);
 
-/// How long it may take until all leaderships are where they should be.
+/// How long it may take until all leaderships are on their intended nodes.
 const HOME: Duration = seconds(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -51,11 +51,11 @@ async fn three_nodes_are_restarted_one_after_the_other_and_no_send_fails() {
     }
 }
 
-/// Restarts all nodes, one after the other, under sends.
+/// Restarts all nodes, one after the other, under load.
 async fn restart_all(cluster: &Cluster, tenant: &Tenant, channels: &[Paired], to: &str) -> Report {
     let load = Load::start(tenant, channels, to, &[1, 2, 3], RATE);
     for node in [1, 2, 3] {
-        // What a balancer does when the node says that it is not ready.
+        // A load balancer does the same when the node reports that it is not ready.
         let others: Vec<u64> = [1, 2, 3].into_iter().filter(|other| *other != node).collect();
         load.use_nodes(tenant, &others);
         cluster.command(&["dev", "stop", &node.to_string()]).await.succeeded();
@@ -65,7 +65,7 @@ async fn restart_all(cluster: &Cluster, tenant: &Tenant, channels: &[Paired], to
     load.end().await
 }
 
-/// Waits until every session is there, and every node leads what it should.
+/// Waits until all sessions are connected, and each node leads its intended shards.
 async fn comes_home(cluster: &Cluster, tenant: &Tenant, channels: &[Paired]) {
     for channel in channels {
         wait_status(&tenant.any(), &channel.id, "connected", CONNECT).await;
@@ -80,7 +80,7 @@ async fn comes_home(cluster: &Cluster, tenant: &Tenant, channels: &[Paired]) {
     .await;
 }
 
-/// When a node gave back to each other one the leaderships that were to be there, as its log says.
+/// The times at which a node returned leaderships, by target node, from its log.
 fn given_back(log: &str) -> HashMap<&str, Vec<DateTime<Utc>>> {
     let mut given: HashMap<&str, Vec<DateTime<Utc>>> = HashMap::new();
     for line in log.lines().filter(|line| line.contains("leadership goes to the node that should have it")) {

@@ -1,4 +1,4 @@
-//! What the cluster makes itself is exchanged while it works: the key of session tokens, and the authority of its nodes.
+//! Rotation of the cluster's own keys while it works: session token key, data keys, and the nodes' authority.
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
@@ -22,7 +22,7 @@ use crate::membership::certificate;
 
 const SECRETS: &str = "/v1/admin/secrets";
 
-/// Whom a peer port may prove is not this test's matter.
+/// A verifier that accepts any server; this test is not about the identity of peer ports.
 #[derive(Debug)]
 struct Anybody;
 
@@ -61,7 +61,7 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
-/// Shows a certificate at a peer port, and waits for what is said to it: nothing to one that is trusted, until it speaks.
+/// Presents a certificate to a peer port. A trusted client gets nothing until it sends something; others get an error.
 fn is_trusted(address: &str, cert: &Path, key: &Path) -> Result<(), String> {
     let chain = vec![CertificateDer::from_pem_file(cert).unwrap()];
     let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -76,7 +76,7 @@ fn is_trusted(address: &str, cert: &Path, key: &Path) -> Result<(), String> {
     let name = ServerName::try_from("node-0.gateway.internal").unwrap();
     let mut connection = ClientConnection::new(Arc::new(config), name).unwrap();
     match Stream::new(&mut connection, &mut socket).read(&mut [0; 16]) {
-        // A node waits for the first words of a peer that it trusts, and hangs up without them.
+        // A node waits for the first message of a trusted peer, and closes the connection if there is none.
         Err(error)
             if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::UnexpectedEof) =>
         {
@@ -120,7 +120,7 @@ async fn session_tokens_of_the_key_before_are_good_beside_those_of_the_new_one_w
     let refreshed = at_two.post("/v1/auth/refresh", json!({ "refresh_token": before["refresh_token"] })).await;
     works(&refreshed.expect(200)).await;
 
-    // A third key would be one too many: tokens of the first are about still.
+    // A third key is refused while tokens of the first are still valid.
     let again = operator.post("/v1/admin/secrets/session-key/rotate", json!({})).await;
     again.expect_error(400, "bad_request");
     assert!(again.text().contains("are good until"), "{}", again.text());
@@ -155,7 +155,7 @@ async fn data_keys_are_exchanged_under_a_kill_and_nothing_that_the_former_ones_s
     assert!(said.contains("data keys"), "{said}");
     operator.post("/v1/admin/secrets/data-keys/rotate", json!({})).await.expect_error(400, "bad_request");
 
-    // What comes while both keys are there is sealed with the new one, whoever owns the shard.
+    // Data that comes while both keys exist is sealed with the new one, whichever node owns the shard.
     cluster.kill(3);
     send(1, &channels[0]).await;
     cluster.restart(&[3]).await;
@@ -196,7 +196,7 @@ async fn the_authority_is_exchanged_under_a_kill_and_what_the_former_signed_open
     grown.join(1, 3).await;
     grown.settled(1, 3, &[]).await;
     let tenant = Tenant::new(&grown.cluster).await;
-    // As whoever took the authority's key from a node would have it.
+    // This is what an attacker with the authority's key could make.
     let (cert, key) = certificate(&grown, 2, 2100);
     let peers = |grown: &Grown| [1, 2, 3].map(|node| grown.cluster.node(node).peer);
     for peer in peers(&grown) {
@@ -205,7 +205,7 @@ async fn the_authority_is_exchanged_under_a_kill_and_what_the_former_signed_open
     let former = authority(&grown, 1).await;
     assert_eq!((&former["state"], &former["rotated_at"]), (&json!("settled"), &Value::Null), "{former}");
 
-    // A node that is away would be cut off for good.
+    // A node that is down during the rotation would be cut off for good.
     grown.kill(3);
     let refused = grown.command(1, &["secrets", "rotate", "authority"]).await;
     assert!(refused.code() != Some(0) && refused.stderr.contains("node 3 does not answer"), "{refused:?}");
@@ -219,7 +219,7 @@ async fn the_authority_is_exchanged_under_a_kill_and_what_the_former_signed_open
     let twice = grown.operator(1).post("/v1/admin/secrets/authority/rotate", json!({})).await;
     twice.expect_error(400, "bad_request");
     grown.kill(2);
-    // The rotation waits for nodes that are away, however long that is.
+    // The rotation waits for nodes that are down, however long.
     eventually("it waits for the node that was killed", seconds(30), async || {
         let now = authority(&grown, 1).await;
         check(now["waits_for"] == json!([2]) && now["state"] != "wanted", now.to_string())
@@ -247,7 +247,7 @@ async fn the_authority_is_exchanged_under_a_kill_and_what_the_former_signed_open
         assert_eq!(told.iter().filter(|told| *told == action).count(), 1, "{action}: {told:?}");
     }
 
-    // Nodes know each other by it after a start, all at once, and whoever joins is signed by it.
+    // After a restart of all nodes at once they trust each other by the new authority, and it signs joining nodes.
     for node in [1, 2, 3] {
         grown.kill(node);
     }

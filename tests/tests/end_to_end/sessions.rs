@@ -1,4 +1,4 @@
-//! Members: how they get in and out, what their roles let them do, and that the end of a session holds on every node.
+//! Members: login and logout, the permissions of roles, and that the end of a session takes effect on every node.
 
 mod tokens_of_an_issuer;
 
@@ -61,7 +61,7 @@ async fn a_refresh_token_that_comes_twice_ends_its_session() {
         let again = api.post("/v1/auth/refresh", json!({ "refresh_token": tokens["refresh_token"] })).await;
         assert_eq!(again.expect_error(401, "auth_revoked"), ended);
     }
-    // Another session of the member is not touched.
+    // Another session of the member is unaffected.
     at(0).with_key(&string(&other["access_token"])).get("/v1/channels").await.expect(200);
 
     for token in ["zrt_nonsense", "x", &string(&first["access_token"])] {
@@ -77,7 +77,7 @@ async fn a_role_says_what_a_session_may_do_and_another_role_acts_at_once() {
     let member = Member::new(&tenant, "viewer").await;
     let operator = tenant.cluster.operator(nodes[0], &tenant.client);
     let session = tenant.any().with_key(&string(&login(&tenant.any(), &member.email, PASSWORD).await["access_token"]));
-    // Method, path, body, and who gets in: viewer, member, admin, owner.
+    // Method, path, body, and which roles have access: viewer, member, admin, owner.
     let routes = [
         (Method::GET, "/v1/channels", Value::Null, [true; 4]),
         (Method::GET, "/v1/api-keys", Value::Null, [true; 4]),
@@ -94,7 +94,7 @@ async fn a_role_says_what_a_session_may_do_and_another_role_acts_at_once() {
     for (index, role) in ["viewer", "member", "admin", "owner"].into_iter().enumerate() {
         operator.patch(&member.path, json!({ "role": role })).await.expect(200);
         for node in &nodes {
-            // The token is the one from before the change: the role comes from the directory.
+            // The token is older than the change: the role is read from the directory.
             let session = tenant.api(*node).with_key(session.bearer().unwrap());
             for (method, path, body, reached) in &routes {
                 let request = session.request(method.clone(), path);
@@ -114,7 +114,7 @@ async fn a_role_says_what_a_session_may_do_and_another_role_acts_at_once() {
     assert_eq!((&entry["actor"]["type"], &entry["actor"]["email"]), (&json!("session"), &json!(member.email)));
     assert_eq!(entry["target"]["label"], "By a member");
 
-    // A new password ends the sessions, and a removal for good.
+    // A new password ends all sessions; a removal ends all access.
     operator.patch(&member.path, json!({ "password": "another fine password" })).await.expect(200);
     session.get("/v1/account").await.expect_error(401, "auth_revoked");
     let body = json!({ "email": member.email, "password": PASSWORD });
@@ -144,7 +144,7 @@ async fn some_routes_are_for_sessions_and_no_key_reaches_them() {
     api.patch("/v1/account", json!({})).await.expect_issue(&json!([]), "empty");
     api.patch("/v1/account", json!({ "timezone": "Nowhere" })).await.expect_issue(&json!(["timezone"]), "format");
 
-    // A member with the right name ends the account: what the operator's delete does.
+    // An owner who gives the right name deletes the account, as the operator's route does.
     let owner = Member::new(&tenant, "owner").await;
     let session = api.with_key(&string(&login(&api, &owner.email, PASSWORD).await["access_token"]));
     let members = session.get("/v1/account/members").await.expect(200);
@@ -171,7 +171,7 @@ async fn guessing_passwords_is_slow_through_all_nodes_together() {
     let tenant = Tenant::new(&Cluster::shared().await).await;
     let nodes = tenant.cluster.node_ids();
     let member = Member::new(&tenant, "viewer").await;
-    // A login that succeeds uses up no wrong guess.
+    // A successful login does not count as a wrong guess.
     for _ in 0..3 {
         login(&tenant.any(), &member.email, PASSWORD).await;
     }
@@ -192,7 +192,7 @@ async fn guessing_passwords_is_slow_through_all_nodes_together() {
     assert_eq!(refused.header("x-ratelimit-scope"), limit["scope"].as_str());
     assert_eq!(refused.header("x-ratelimit-remaining"), Some("0"));
     assert!((1..=60).contains(&refused.retry_after()), "{}", refused.retry_after());
-    // Now the right one must wait there too, on every node; and from elsewhere it does not, nor do other members.
+    // After that even the right password has to wait, on every node. Other addresses and other members do not.
     for node in &nodes {
         let body = json!({ "email": member.email, "password": PASSWORD });
         tenant.cluster.api(*node, &tenant.client).post("/v1/auth/login", body).await.expect_error(429, "rate_limited");
@@ -250,7 +250,7 @@ async fn whoever_signs_up_has_a_key_at_once_and_a_session_when_the_address_is_co
 
     let session = at(2).with_key(&string(&made["access_token"]));
     session.get("/v1/channels").await.expect_error(403, "auth_no_email");
-    // The messages are in the logs of the nodes: there is no mail server.
+    // Without a mail server, messages are in the nodes' logs.
     let token = member::token_in_logs(&cluster, &email, 1).await;
     session.act("/v1/auth/verify-email/resend").await.expect(202);
     let newer = member::token_in_logs(&cluster, &email, 2).await;
@@ -263,7 +263,7 @@ async fn whoever_signs_up_has_a_key_at_once_and_a_session_when_the_address_is_co
         at(node).with_key(session.bearer().unwrap()).get("/v1/channels").await.expect(200);
     }
     session.act("/v1/auth/verify-email/resend").await.expect_error(409, "no_op");
-    // To an address the answer is the same, whoever it is of.
+    // The response is the same for any address.
     for email in [&email, &member::email()] {
         at(0).post("/v1/auth/verify-email/resend", json!({ "email": email })).await.expect(202);
     }
@@ -296,7 +296,7 @@ async fn an_account_comes_to_be_with_its_confirmed_address_and_nobody_is_told_wh
     let told = |email: &str| log().lines().any(|line| line.contains(email) && line.contains("an account already"));
     eventually("the member is told", seconds(10), async || check(told(&member.email) && !told(&stranger), log())).await;
 
-    // Nothing is there yet; and nothing of a sign-up that nobody confirms stays.
+    // Nothing exists before the confirmation, and an unconfirmed sign-up leaves nothing.
     let login = json!({ "email": stranger, "password": PASSWORD });
     api.post("/v1/auth/login", login.clone()).await.expect_error(401, "auth_invalid");
     let token = member::token_in_logs(&cluster, &stranger, 1).await;

@@ -1,4 +1,4 @@
-//! A channel's settings: how they change, and that each of them acts.
+//! A channel's settings: changes, and the effect of each.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ async fn settle(scene: &Scene, settings: Value) -> Value {
     scene.api.patch(&scene.path("/settings"), settings).await.expect(200)
 }
 
-/// The peer writes to the channel; gives the message id.
+/// Sends from the peer to the channel, and returns the message id.
 async fn hear(scene: &Scene, body: Value) -> String {
     let mut body = body;
     body["to"] = json!(scene.channel.number);
@@ -21,7 +21,7 @@ async fn hear(scene: &Scene, body: Value) -> String {
     string(&sent["ids"][0])
 }
 
-/// What was received under an id.
+/// The event of a received message.
 async fn received(scene: &Scene, id: &str) -> Value {
     scene.event("message.received", id, |data| data["message_id"] == id).await
 }
@@ -162,14 +162,14 @@ async fn what_a_channel_ignores_is_acknowledged_and_neither_stored_nor_told() {
     assert_eq!((scene.told("message.received"), scene.told("group.updated")), (1, 0));
     let stored: Vec<String> = rows(&scene).await.iter().map(|row| string(&row["message_id"])).collect();
     assert_eq!(stored, [heard]);
-    // What can be asked for stays true.
+    // Data that can be queried stays up to date.
     assert_eq!(scene.api.get(&scene.path(&format!("/groups/{group}"))).await.expect(200)["subject"], "Quiet");
 
     settle(&scene, json!({ "ignore_groups": false, "ignore_newsletters": false })).await;
     for chat in [&group, &news] {
         received(&scene, &write(chat, "heard at last").await).await;
     }
-    // Nothing that was ignored comes again with a new session.
+    // Ignored messages do not come again with a new session.
     scene.api.act(&scene.path("/restart")).await.expect(202);
     wait_status(&scene.api, &scene.channel.id, "connected", SOON).await;
     received(&scene, &write(&scene.channel.number, "and again").await).await;
@@ -295,7 +295,7 @@ async fn sends_keep_the_pause_between_them_and_their_order() {
         let (api, path) = (scene.api.clone(), scene.path("/messages"));
         let body = text(&scene.peer, &format!("paced {n}"));
         sends.spawn(async move { api.post(&path, body).await.expect(202)["status"].clone() });
-        // In the order in which they are accepted.
+        // One after the other, so that the order of acceptance is known.
         eventually("it is stored", SOON, async || {
             let stored = rows(&scene).await.len();
             check(stored > n, format!("{stored} of {}", n + 1))

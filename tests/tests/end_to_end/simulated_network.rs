@@ -1,5 +1,5 @@
-//! The simulated network, driven through its control port: what phones send each other and what they are refused. One
-//! channel in a group shows that the gateway speaks to all of it.
+//! The simulated network through its control port: what phones send each other, and what is refused. A channel in a
+//! group shows that the gateway handles all of it.
 
 use std::process::Stdio;
 
@@ -12,7 +12,7 @@ use tests::wait::{check, eventually, seconds};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
-/// Writes from a phone and gives the message's id.
+/// Sends from a phone, and returns the message id.
 async fn write(simulator: &Api, from: &str, body: Value) -> String {
     let answer = simulator.post(&format!("/phones/{from}/messages"), body).await.expect(201);
     string(&answer["ids"][0])
@@ -128,7 +128,7 @@ async fn a_channel_writes_to_a_group_and_a_newsletter_that_phones_made() {
     .await;
 }
 
-/// What a simulator logs on a terminal, which `script` gives it, once it runs.
+/// The log output of a simulator on a terminal, which `script` provides.
 async fn logged_on_a_terminal(no_color: &str) -> String {
     let simulator = format!("{} simulator --control 127.0.0.1:0 --network 127.0.0.1:0", gateway().display());
     let mut terminal = Command::new("script")

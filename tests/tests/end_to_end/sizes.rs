@@ -1,4 +1,4 @@
-//! What has a size: inputs at their bounds and one beyond, what the network delivers, pages, and quotas of a plan.
+//! Size limits: inputs at their bounds and beyond, messages from the network, pages, and quotas of a plan.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use tests::wait::{check, eventually, seconds};
 /// The largest page, in bytes.
 const LARGEST_PAGE: usize = 4 * 1024 * 1024;
 
-/// An address of so many bytes that no phone has.
+/// An address of this many bytes, which no phone has.
 fn address(bytes: usize) -> String {
     format!("{}@s.example", "1".repeat(bytes - "@s.example".len()))
 }
@@ -25,7 +25,7 @@ async fn addresses_ids_and_sums_are_taken_up_to_their_bounds_wherever_they_are_g
     let api = tenant.any();
     let messages = channel.path("/messages");
 
-    // As long as an address may be, it is one that cannot be reached; beyond, it is none.
+    // An address of the greatest length is valid but unreachable; a longer one is invalid.
     let details = api.post(&messages, text(&address(128), "x")).await.expect_error(400, "undeliverable_recipient");
     assert_eq!(details["reason"], "too_long");
     for long in [address(129), address(1024 * 100)] {
@@ -40,7 +40,7 @@ async fn addresses_ids_and_sums_are_taken_up_to_their_bounds_wherever_they_are_g
     api.get(&id(255)).await.expect_error(404, "message_not_found");
     api.get(&id(256)).await.expect_issue(&json!(["message_id"]), "too_long");
 
-    // Cards are bounded together, whatever each has.
+    // The limit applies to all cards together.
     let card = |vcard: usize| json!({ "name": "Ann", "vcard": format!("BEGIN:VCARD{}END:VCARD", "x".repeat(vcard)) });
     let of = |vcard: usize| json!({ "type": "contact", "to": number(), "contacts": vec![card(vcard); 2] });
     let beside = "AnnBEGIN:VCARDEND:VCARD".len();
@@ -50,7 +50,7 @@ async fn addresses_ids_and_sums_are_taken_up_to_their_bounds_wherever_they_are_g
     let large = json!({ "type": "text", "to": number(), "text": "x", "more": "x".repeat(256 * 1024) });
     assert_eq!(api.post(&messages, large).await.expect_error(413, "payload_too_large")["limit_bytes"], 262_144);
 
-    // Numbers of metadata come back as they are, or are refused: no float comes near whole ones of more than 64 bits.
+    // Numbers in metadata are returned unchanged or refused: floats cannot hold all integers of more than 64 bits.
     let with = |number: &str| format!(r#"{{"name":"Numbers","metadata":{{"n":{number},"in":[{number}]}}}}"#);
     let create =
         |body: String| api.request(Method::POST, "/v1/channels").header("content-type", "application/json").body(body);
@@ -62,7 +62,7 @@ async fn addresses_ids_and_sums_are_taken_up_to_their_bounds_wherever_they_are_g
         answer(create(with(refused))).await.expect_issue(&json!(["metadata"]), "too_big");
     }
 
-    // An invite is known by its code and by the link that ends in it.
+    // An invite can be given as its code, or as the link that ends in it.
     let link = "https%3A%2F%2Fchat.g.example%2FAbCdEfGhIjKlMnOpQrStUv";
     for invite in ["AbCdEfGhIjKlMnOpQrStUv", link] {
         api.get(&channel.path(&format!("/groups/invite/{invite}"))).await.expect_error(404, "not_found");
@@ -121,7 +121,7 @@ async fn a_page_ends_at_its_bytes_and_the_next_one_goes_on_where_it_ended() {
     let (simulator, ann) = (tenant.simulator(), number());
     simulator.phone(&ann, json!({})).await;
     let mut sent = BTreeSet::new();
-    // Of two channels, which mostly live in different shards.
+    // Messages of two channels, which are mostly in different shards.
     for name in ["One", "Two"] {
         let channel = tenant.paired(name).await;
         // A quarter of a MiB each.
@@ -162,7 +162,7 @@ async fn a_quota_that_is_used_up_is_refused_with_its_figures_until_the_operator_
     let nodes = cluster.node_ids();
     let full = |quota: &str, limit: u64, used: u64| json!({ "quota": quota, "limit": limit, "used": used });
 
-    // From all nodes at the same time: as many as there is room for, and no more.
+    // Concurrent requests to all nodes succeed up to the quota, and no further.
     let create = |n: usize| {
         let api = tenant.api(nodes[n % nodes.len()]);
         async move { api.post("/v1/api-keys", json!({ "name": "more" })).await }
@@ -179,7 +179,7 @@ async fn a_quota_that_is_used_up_is_refused_with_its_figures_until_the_operator_
     let refused = tenant.any().post("/v1/webhook-endpoints", endpoint.clone()).await;
     assert_eq!(refused.expect_error(409, "plan_limit"), full("endpoints", 1, 1));
 
-    // Media of all channels counts together, wherever they live, for as long as it is kept.
+    // Media of all channels counts together, whatever shard it is in, while it is kept.
     let channels = [tenant.channel("One").await, tenant.channel("Two").await];
     let upload = async |channel: &str, size: usize| {
         let request = tenant.any().request(Method::POST, &format!("/v1/channels/{channel}/media"));
@@ -201,7 +201,7 @@ async fn a_quota_that_is_used_up_is_refused_with_its_figures_until_the_operator_
     assert_eq!(tenant.any().delete(&format!("/v1/channels/{}/media/{second}", channels[1])).await.status, 204);
     upload(&channels[1], 1_500).await.expect(201);
 
-    // The operator raises a quota, and takes it back to the default; what is not named stays.
+    // The operator raises a quota, and resets it to the default; others keep their value.
     let operator = cluster.operator(nodes[0], &tenant.client);
     let path = format!("/v1/admin/customers/{}", tenant.customer_id);
     let raise = json!({ "limits": { "storage": { "keys": 4, "endpoints": null } } });

@@ -1,4 +1,4 @@
-//! What is told of the deployment's own state while nodes die and leave.
+//! The deployment's own status while nodes die and leave.
 
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
@@ -50,7 +50,7 @@ async fn the_summary_and_the_probes_tell_of_a_dead_node_and_of_one_that_leaves()
     cluster.restart(&[dead]).await;
     summary("operational", 3).await;
 
-    // One that leaves says so while it still answers.
+    // A leaving node reports so while it still answers.
     let id = leaving.to_string();
     let stop = ["dev", "stop", &id];
     let stop = cluster.command(&stop);

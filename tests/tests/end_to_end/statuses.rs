@@ -1,4 +1,4 @@
-//! The answers of every lifecycle call in every status, through HTTP.
+//! The response to every lifecycle call in every status, over HTTP.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use tests::stream::{EventSource, Frame};
 use tests::tenant::{CONNECT, Tenant, number, pair, text, wait_status};
 use tests::wait::{eventually, seconds};
 
-/// An answer of the table.
+/// An expected response in the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Cell {
-    /// 202 and the status right after; `*` stands for any of the way to `connected`.
+    /// 202, and the next status; `*` means any status on the way to `connected`.
     Moves(&'static str),
     /// 409 `no_op`.
     NoOp,
@@ -32,10 +32,10 @@ const ACTIONS: [&str; 6] = ["connect", "disconnect", "restart", "logout", "disab
 const STOPPED: Cell = A("stopped_by_user");
 const OUT: Cell = A("logged_out");
 const OFF: Cell = A("disabled_by_admin");
-/// On its way to `connected`, or there already.
+/// `connected`, or on the way to it.
 const UP: Cell = A("*");
 
-/// One row a status, one column an action of [`ACTIONS`].
+/// A row for each status, a column for each action of [`ACTIONS`].
 const TABLE: [(&str, [Cell; 6]); 11] = [
     ("pending", [A("qr"), I, I, I, OFF, D]),
     ("qr", [I, STOPPED, A("qr"), I, OFF, D]),
@@ -57,7 +57,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Starts a cluster of its own: several statuses need faults, and a fault is the whole network's.
+    /// Starts its own cluster: several statuses need faults, and a fault affects the whole network.
     async fn new() -> Self {
         let cluster = Cluster::start(Options::nodes(1)).await;
         let tenant = Tenant::new(&cluster).await;
@@ -79,7 +79,7 @@ impl Stage {
         (channel, number)
     }
 
-    /// Makes a channel that is in a status and stays there until the faults are cleared.
+    /// Creates a channel in a status, in which it stays until the faults are cleared.
     async fn channel_in(&self, status: &str) -> String {
         match status {
             "pending" => return self.tenant.channel("Table").await,
@@ -129,7 +129,7 @@ impl Stage {
                 let shown = string(&answer.expect(202)["status"]);
                 let on_the_way = ["connecting", "connected", "reconnecting"].contains(&shown.as_str());
                 let fits = if next == "*" { on_the_way } else { shown == next };
-                // `enable` may have been taken up by the scheduler before the answer was made.
+                // The scheduler may act on `enable` before the response is made.
                 let scheduled = action == "enable" && on_the_way;
                 assert!(fits || scheduled, "{action} in {status}: answered {shown}, expected {next}");
                 return;
@@ -186,7 +186,7 @@ async fn every_lifecycle_call_answers_as_the_status_demands() {
 }
 
 impl Stage {
-    /// A send is taken while the channel is connected or recovers, and refused by the status otherwise.
+    /// A send is accepted while the channel is connected or recovers, and otherwise refused because of the status.
     async fn send_is_answered(&self, channel: &str, status: &str) {
         let recipient = number();
         self.simulator.phone(&recipient, json!({})).await;
@@ -201,7 +201,7 @@ impl Stage {
         }
     }
 
-    /// The rows `GET qr` and `pair-code` where they do not move the channel: it was paired, or is disabled.
+    /// The responses to `GET qr` and `pair-code` for a channel that was paired, or is disabled.
     async fn pairing_is_answered(&self, channel: &str, status: &str) {
         let (qr_code, pair_code) = match status {
             "pending" | "qr" | "logged_out" => return,
@@ -224,26 +224,26 @@ impl Stage {
 async fn a_channel_leaves_its_troubles_by_itself_and_only_as_the_table_says() {
     let stage = Stage::new().await;
 
-    // A kick by a foreign copy of the device: cool-down, one retry after 30 s.
+    // A foreign copy of the device replaces the session: cool-down, and one retry after 30 s.
     let (channel, number) = stage.paired().await;
     stage.simulator.api().act(&format!("/phones/{number}/replace")).await;
     stage.reach(&channel, "disconnected").await;
     wait_status(&stage.api, &channel, "connected", seconds(45)).await;
-    // A second kick within ten minutes is a foreign copy at work.
+    // A second replacement within ten minutes counts as a foreign copy in use.
     stage.simulator.api().act(&format!("/phones/{number}/replace")).await;
     stage.reach(&channel, "error").await;
 
-    // Unlinked on the phone: the link is gone, and a new pairing works.
+    // The phone unlinks the device: the link is gone, and pairing again works.
     let (channel, number) = stage.paired().await;
     stage.simulator.api().post(&format!("/phones/{number}/unlink"), json!({})).await.expect(204);
     stage.reach(&channel, "logged_out").await;
     pair(&stage.api, &stage.simulator, &channel, &number).await;
 
-    // The network invalidates the session: the same end, another reason.
+    // The network invalidates the session: the same status, for another reason.
     stage.simulator.api().act(&format!("/phones/{number}/invalidate")).await.expect(204);
     stage.reach(&channel, "logged_out").await;
 
-    // Pairing refused for good.
+    // The network refuses the pairing for good.
     let refused = stage.tenant.channel("Refused").await;
     stage.simulator.faults(json!({ "refuse_pairing": "device_limit" })).await;
     let other = tests::tenant::number();
@@ -253,7 +253,7 @@ async fn a_channel_leaves_its_troubles_by_itself_and_only_as_the_table_says() {
     stage.reach(&refused, "failed").await;
     stage.simulator.clear_faults().await;
 
-    // A ban whose end the network tells: it stands in the event and in the history.
+    // A ban with an end, which the event and the history have.
     let (channel, number) = stage.paired().await;
     let stream = EventSource::open(&stage.api, "").await;
     let details = json!({ "ban_until": "2040-01-01T00:00:00.000Z" });
@@ -267,7 +267,7 @@ async fn a_channel_leaves_its_troubles_by_itself_and_only_as_the_table_says() {
     assert_eq!(history["data"][0]["details"], details, "{history}");
     assert_eq!(history["data"][1].get("details"), None, "{history}");
 
-    // A network that cannot be reached for a while: reconnecting, then connected, without a QR.
+    // The network is unreachable for a while: reconnecting, then connected, without a QR code.
     let (channel, number) = stage.paired().await;
     stage.simulator.faults(json!({ "refuse_logins": "transport", "cut_node": [1] })).await;
     stage.reach(&channel, "reconnecting").await;
@@ -282,7 +282,7 @@ async fn a_channel_leaves_its_troubles_by_itself_and_only_as_the_table_says() {
     })
     .await;
 
-    // An answer is held until the status lasts, and no longer than it was told to be.
+    // A response with `wait` is held until the status settles, and no longer than requested.
     assert_eq!(stage.act(&channel, "restart?wait=30").await.expect(202)["status"], "connected");
     stage.simulator.faults(json!({ "login_delay_ms": 30_000 })).await;
     let asked = Instant::now();
@@ -293,7 +293,7 @@ async fn a_channel_leaves_its_troubles_by_itself_and_only_as_the_table_says() {
         stage.act(&channel, &format!("restart?wait={wrong}")).await.expect_issue(&json!(["wait"]), "format");
     }
 
-    // Unused QR codes run out and leave the channel as it was made.
+    // Unused QR codes expire, and the channel is pending again.
     let unused = stage.tenant.channel("Unused").await;
     stage.simulator.faults(json!({ "qr_time_scale": 0.01 })).await;
     stage.act(&unused, "connect").await.expect(202);

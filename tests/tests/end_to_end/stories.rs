@@ -1,4 +1,4 @@
-//! Stories: posted to an audience through any node, seen once by each, never lost, gone when they are deleted.
+//! Stories: posted to an audience through any node, seen once by each phone, never lost, gone when deleted.
 
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
@@ -16,7 +16,7 @@ async fn post(scene: &Scene, body: Value) -> String {
     id
 }
 
-/// The story as the phone of `number` sees it.
+/// The story as seen by the phone of `number`.
 async fn seen(scene: &Scene, number: &str, id: &str) -> Option<Value> {
     let stories = scene.simulator.api().get(&format!("/phones/{number}/stories")).await.expect(200);
     stories["data"].as_array().unwrap().iter().find(|story| story["id"] == id).cloned()
@@ -66,7 +66,7 @@ async fn a_story_is_posted_viewed_once_by_each_and_deleted() {
         assert_eq!(details, json!({ "resource": "story", "id": id }));
     }
     assert_eq!(scene.told("story.viewed"), 2);
-    // A story is no message of any chat.
+    // A story is not a message of a chat.
     let history = scene.api.get(&scene.path("/messages")).await.expect(200);
     assert_eq!(history["data"], json!([]));
     assert_eq!(scene.told("message.sent"), 0);
@@ -161,7 +161,7 @@ async fn the_channels_own_phone_posts_too_and_its_viewers_are_told() {
 async fn a_story_is_neither_lost_nor_doubled_when_its_owner_dies() {
     let cluster = Cluster::start(Options::default()).await;
     let scene = Scene::on(&cluster, json!({})).await;
-    // Parts and acceptances get lost, so that the story is still on its way when the owner goes.
+    // Acceptances of the parts get lost, so that the story is still being sent when the owner dies.
     scene.simulator.faults(json!({ "drop_after_accept_pct": 100 })).await;
     let mut audience = vec![scene.peer.clone()];
     audience.extend((0..700).map(|n| format!("4471{n:08}")));

@@ -1,4 +1,4 @@
-//! Many sends over many channels while the cluster is hurt, and the proof afterwards that nothing was lost or doubled.
+//! Many sends over many channels during faults of the cluster, and the proof that nothing was lost or doubled.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
@@ -13,9 +13,9 @@ use tests::receiver::{Received, Receiver};
 use tests::tenant::{Paired, Tenant, number, text, wait_status};
 use tests::wait::{check, eventually, seconds};
 
-/// How long everything may take to arrive after the last fault has ended.
+/// How long everything may take to arrive after the last fault.
 const HEALED: Duration = Duration::from_secs(90);
-/// The longest that one send may be tried, whatever happens meanwhile.
+/// How long a send may be retried, whatever happens meanwhile.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A send that was answered 202.
@@ -27,18 +27,18 @@ pub struct Accepted {
     pub answered: Instant,
 }
 
-/// A customer with connected channels, a receiver, and the memory of all that was promised to it.
+/// A customer with connected channels, a receiver, and a record of everything that was promised.
 pub struct Storm {
     pub cluster: Cluster,
     pub tenant: Tenant,
     pub receiver: Receiver,
     pub channels: Vec<Paired>,
     recipient: String,
-    /// The linked device of each channel, as it was after pairing.
+    /// The linked device of each channel after pairing.
     devices: Vec<Value>,
     accepted: Mutex<Vec<Accepted>>,
     inbound: Mutex<Vec<String>>,
-    /// 503 answers and broken connections: allowed, but worth a look.
+    /// Responses with 503, and broken connections: allowed, and printed at the end.
     refused: AtomicUsize,
     broken: AtomicUsize,
 }
@@ -60,7 +60,7 @@ impl Storm {
         for channel in &channels {
             devices.push(simulator.get_phone(&channel.number).await["devices"][0]["id"].clone());
         }
-        // Made after the pairing: a `qr.updated` from here on is one too many.
+        // Created after the pairing, so that any `qr.updated` from here on is an error.
         let events = ["message.sent", "message.received", "channel.status", "qr.updated"];
         tenant.endpoint(&receiver.url("/"), &events, json!({})).await;
         Self {
@@ -77,12 +77,12 @@ impl Storm {
         }
     }
 
-    /// How many sends were accepted so far.
+    /// The number of accepted sends so far.
     pub fn count(&self) -> usize {
         self.accepted.lock().unwrap().len()
     }
 
-    /// What was accepted after a moment, by channel: the first answer of each.
+    /// Durations from `moment` to the first accepted send of each channel.
     pub fn first_since(&self, moment: Instant) -> BTreeMap<usize, Duration> {
         let mut first = BTreeMap::new();
         for accepted in self.accepted.lock().unwrap().iter().filter(|accepted| accepted.answered > moment) {
@@ -91,8 +91,8 @@ impl Storm {
         first
     }
 
-    /// Sends `each` texts per channel, in order within a channel, through all nodes in turn; phones write back
-    /// meanwhile. Ends when every text was answered 202.
+    /// Sends `each` texts per channel, in order within a channel, through all nodes in turn, while phones write back.
+    /// Returns when every text has been answered 202.
     pub async fn rage(&self, each: usize) {
         let senders = (0..self.channels.len()).map(|channel| async move {
             for n in 0..each {
@@ -106,8 +106,8 @@ impl Storm {
         futures::join!(futures::future::join_all(senders), futures::future::join_all(writers));
     }
 
-    /// One text, tried until it is accepted. A broken connection or a 503 leaves open whether it was; each try has a
-    /// text of its own, and only what was answered 202 is a promise.
+    /// Retries a text until it is accepted. After a broken connection or a 503 it is unknown whether it was: each
+    /// attempt has its own text, and only a 202 is a promise.
     async fn send(&self, channel: usize, n: usize) {
         let nodes = self.cluster.node_ids();
         let start = Instant::now();
@@ -133,7 +133,7 @@ impl Storm {
         }
     }
 
-    /// Proves that everything promised was kept.
+    /// Proves that all promises were kept.
     pub async fn prove(&self) {
         let (refused, broken) = (self.refused.load(Ordering::Relaxed), self.broken.load(Ordering::Relaxed));
         println!("{} accepted, {refused} answered 503, {broken} connections broken", self.count());
@@ -168,7 +168,7 @@ impl Storm {
             assert!(copies <= sessions, "{id} was written {copies} times in {sessions} sessions");
         }
         assert_eq!(simulator.stat("conflicts").await, 0, "{}", simulator.stats().await);
-        // Accepted in the order in which they were promised.
+        // The network accepted a channel's sends in the order of their promises.
         let mut last: HashMap<usize, &Value> = HashMap::new();
         for accepted in &accepted {
             let row = &ledger[&accepted.id][0];
@@ -201,7 +201,7 @@ impl Storm {
         }
     }
 
-    /// What the customer is told it used is what the network and the receiver saw.
+    /// Asserts that the reported usage is what the network and the receiver saw.
     async fn prove_usage(&self) {
         let (api, simulator) = (self.tenant.any(), self.tenant.simulator());
         let inbound = self.inbound.lock().unwrap().len() as u64;
@@ -238,7 +238,7 @@ impl Storm {
         }
     }
 
-    /// At most one session at a time, and epochs never go back.
+    /// At most one session at a time, and epochs never decrease.
     async fn prove_logins(&self, number: &str) {
         let logins = self.tenant.simulator().logins(number).await;
         for pair in logins.windows(2) {
@@ -250,7 +250,7 @@ impl Storm {
         }
     }
 
-    /// The owner of a channel, as a node that lives sees it; the cluster may be without it for a moment.
+    /// The owner of a channel according to a live node. The cluster may be without one for a moment.
     pub async fn owner(&self, channel: usize) -> u64 {
         let node = self.cluster.running_node();
         self.tenant.owner(node, &self.channels[channel].id).await.node
@@ -267,7 +267,7 @@ impl Storm {
         owned
     }
 
-    /// Waits until this many more sends were accepted than `before`.
+    /// Waits until `more` sends beyond `before` were accepted.
     pub async fn wait_count(&self, before: usize, more: usize) {
         eventually("the storm is under way", seconds(60), async || {
             check(self.count() >= before + more, self.count().to_string())

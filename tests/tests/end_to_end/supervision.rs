@@ -1,4 +1,4 @@
-//! Tasks that panic, on purpose, and shards that stand still: no node may look well and not work, and every caller is answered.
+//! Tasks that panic and shards that stall: no node may look healthy without working, and all callers get a response.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use tests::tenant::{Paired, Tenant, text, wait_status};
 use tests::wait::{check, eventually};
 
 const WITHIN: Duration = Duration::from_secs(60);
-/// What the interface gives a send: ten seconds for the network, and the time to find an owner and to commit.
+/// The API's deadline of a send: ten seconds for the network, and the time to find an owner and to commit.
 const SEND_ENDS: Duration = Duration::from_secs(20);
 
 async fn arm(operator: &Api, point: &str, actions: &str) {
@@ -71,7 +71,7 @@ async fn a_task_that_panics_is_counted_and_begun_again() {
         })
         .await;
         disarm(&operator, point).await;
-        // All goes on: sessions, commits, deliveries.
+        // Everything goes on: sessions, commits, deliveries.
         wait_status(&api, &channel.id, "connected", WITHIN).await;
         send(&api, &channel, &format!("after {point}")).await;
         receiver.wait_for("an event", WITHIN, |request| request.event() == "message.status").await;
@@ -103,7 +103,7 @@ async fn a_leader_that_has_lost_its_tasks_for_a_follower_is_built_again_and_send
     let checks = operator.get("/v1/admin/check").await.expect(200);
     let mut checks = checks["checks"].as_array().unwrap().iter().filter(|found| found["check"] == "tasks");
     assert!(checks.any(|found| found["message"].as_str().unwrap().contains(&format!("{TASK} panicked"))));
-    // A quorum needs the one or the other of its followers.
+    // A quorum needs at least one of the followers.
     for gone in cluster.node_ids().into_iter().filter(|node| *node != owner) {
         cluster.kill(gone);
         send(&tenant.api(owner), &channel, &format!("without node {gone}")).await;
@@ -139,7 +139,7 @@ async fn a_caller_at_the_owners_own_node_is_answered_while_the_shard_stands_stil
     let owner = tenant.owner(1, &channel.id).await.node;
     let (api, operator) = (tenant.api(owner), cluster.operator(owner, &tenant.client));
     send(&api, &channel, "before").await;
-    // One shard's committer stands still: the next that has something to commit, which is the send's.
+    // Stalls one shard's committer: that of the next commit, which is the send's.
     arm(&operator, "commit::before", "1*pause").await;
     let began = Instant::now();
     let answer = api.post(&channel.path("/messages"), text("491700000001@s.example", "stuck")).await;

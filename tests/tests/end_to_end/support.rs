@@ -1,4 +1,4 @@
-//! Support tickets: opened by members, answered by the operator, brought to a helpdesk, whichever node dies.
+//! Support tickets: opened by members, answered by the operator, forwarded to a helpdesk, whichever node dies.
 
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
@@ -51,7 +51,7 @@ async fn a_ticket_is_opened_by_a_member_answered_by_the_operator_and_closed() {
     uuid(&ticket["id"]);
     assert_eq!(time(&ticket["created_at"]), time(&ticket["updated_at"]));
 
-    // The operator sees whose it is, answers, and the member answers back.
+    // The operator sees the customer and answers, then the member answers.
     let (own, admin) = (format!("{TICKETS}/{}", string(&ticket["id"])), "/v1/admin/support/tickets");
     let path = format!("{admin}/{}", string(&ticket["id"]));
     let seen = operator.get(&path).await.expect(200);
@@ -93,7 +93,7 @@ async fn an_account_opens_ten_tickets_a_day_and_sees_its_own_alone() {
     assert!((1..=86_400).contains(&refused.retry_after()));
     assert_eq!(stranger.post(TICKETS, help("Mine")).await.expect(201)["number"], 1);
 
-    // Newest first, in pages.
+    // The newest first, in pages.
     let (first, mut newest_first) = (session.get(&format!("{TICKETS}?limit=7")).await.expect(200), opened.clone());
     newest_first.reverse();
     let second = format!("{TICKETS}?limit=7&cursor={}", string(&first["next_cursor"]));
@@ -109,7 +109,7 @@ async fn an_account_opens_ten_tickets_a_day_and_sees_its_own_alone() {
     assert_eq!(ids(&operator.get(&of_tenant).await.expect(200)).len(), 9);
     assert!(ids(&operator.get("/v1/admin/support/tickets").await.expect(200)).len() >= 11);
 
-    // Another's is not there, and a key reaches none.
+    // A ticket of another account is not found, and API keys have no access to tickets.
     let (foreign, message) = (format!("{TICKETS}/{}", opened[0]), json!({ "message": "hello" }));
     assert_eq!(stranger.get(&foreign).await.expect_error(404, "not_found")["resource"], "ticket");
     stranger.post(&format!("{foreign}/messages"), message.clone()).await.expect_error(404, "not_found");
@@ -155,7 +155,7 @@ async fn the_helpdesk_hears_of_each_message_though_it_was_away_and_a_node_dies()
         received.answered == Some(204) && received.json()["message"]["message"] == "It does not work"
     };
     helpdesk.wait_for("the first message", seconds(60), first).await;
-    // What was taken does not come again.
+    // Messages that the helpdesk has accepted do not come again.
     let taken = helpdesk.received().len();
     let last = session.post(&messages, json!({ "message": "The last" })).await.expect(201);
     helpdesk.wait_for("the last message", seconds(60), |received| received.json()["message"]["id"] == last["id"]).await;
@@ -188,7 +188,7 @@ async fn tickets_go_out_by_mail_and_a_deleted_account_is_gone_after_its_grace() 
         check(tickets["data"] == json!([]), tickets.to_string())
     })
     .await;
-    // An address is taken for as long as anybody has it.
+    // An e-mail address is free again once no member has it.
     let again = json!({ "email": owner.email, "password": "another password", "name": "Again" });
     let made = tenant.any().without_key().post("/v1/auth/signup", again).await.expect(201);
     assert_ne!(made["account"]["id"], json!(tenant.customer_id));

@@ -1,4 +1,4 @@
-//! What happened to the cluster, and what its nodes had to do, as operators see it without a monitoring system.
+//! Events of the cluster and work of its nodes, as operators see them without a monitoring system.
 
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
@@ -6,10 +6,10 @@ use tests::http::Api;
 use tests::tenant::{CONNECT, Tenant, number, text};
 use tests::wait::{check, eventually, seconds};
 
-/// For what is looked at every two seconds, and checks every sixteen, with the machine busy.
+/// Seconds until something is noted that is polled every two seconds, or checked every sixteen, on a busy machine.
 const NOTED: u64 = 60;
 
-/// The entries of a kind that fit, the newest first.
+/// The matching entries of a kind, the newest first.
 async fn entries(operator: &Api, kind: &str, fits: impl Fn(&Value) -> bool) -> Vec<Value> {
     let page = operator.get(&format!("/v1/admin/timeline?kind={kind}&limit=100")).await.expect(200);
     page["data"].as_array().unwrap().iter().filter(|entry| fits(entry)).cloned().collect()
@@ -19,8 +19,7 @@ fn log_of(cluster: &Cluster, node: u64) -> String {
     std::fs::read_to_string(cluster.node(node).log).unwrap()
 }
 
-/// What a node's log says, behind so many bytes, of the shards that it took over from another: the shard, and after how many
-/// milliseconds.
+/// Take-overs from another node in a node's log after byte `behind`: the shard, and the duration in milliseconds.
 fn taken_over_by_log(cluster: &Cluster, (node, behind): (u64, usize), from: u64) -> Vec<(String, u64)> {
     let log = log_of(cluster, node).split_off(behind);
     let field = |line: &str, name: &str| {
@@ -94,7 +93,7 @@ async fn after_the_kill_of_an_owner_the_timeline_says_who_took_over_after_how_lo
         check(begun.len() == 4 && begun[0]["node_id"].as_u64() == Some(owner), format!("{begun:?}"))
     })
     .await;
-    // What nobody did is told by the timeline alone, and where it is named.
+    // Events that nobody caused appear in the timeline only, and in the audit log if it is filtered by their action.
     let log = operator.get("/v1/admin/audit-log?limit=100").await.expect(200);
     assert!(!log["data"].as_array().unwrap().iter().any(|entry| entry["action"] == "node.lost"), "{log}");
     let log = operator.get("/v1/admin/audit-log?action=node.lost").await.expect(200);

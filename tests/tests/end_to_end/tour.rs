@@ -1,4 +1,4 @@
-//! The guide cannot lie: its pages are run, command by command, in their order and in one shell.
+//! Runs the guide: the commands of its pages, in order, in one shell.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -8,21 +8,21 @@ use std::{env, fs};
 use tests::cluster::{Cluster, Options};
 use tests::{binary, documents};
 
-/// For all pages, with the machine busy.
+/// How long all pages may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// What stands before a piece of a command's output.
+/// The prefix of a line with expected output.
 const EXPECTED: &str = "#=>";
 
-/// One or more commands, up to one whose output is known.
+/// One or more commands, the last of which has expected output.
 struct Step {
     page: String,
     commands: String,
-    /// What is somewhere in their output.
+    /// Text that their output must contain.
     expected: Option<String>,
 }
 
-/// The steps of a page: what its blocks of `sh` say.
+/// The steps of a page, from its `sh` code blocks.
 fn steps(page: &Path) -> Vec<Step> {
     let text = fs::read_to_string(page).unwrap();
     let name = page.file_name().unwrap().to_string_lossy().into_owned();
@@ -45,7 +45,7 @@ fn steps(page: &Path) -> Vec<Step> {
     steps
 }
 
-/// One script of all steps. What each says goes to a file of its own; what one sets, the next ones see.
+/// A script of all steps. The output of each goes to its own file; variables are visible to later steps.
 fn script(steps: &[Step]) -> String {
     let each = steps.iter().enumerate();
     each.map(|(n, step)| format!("{{\n{}}} > out-{n} 2>&1 < /dev/null\n", step.commands)).collect()

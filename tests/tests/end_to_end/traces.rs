@@ -1,4 +1,4 @@
-//! A trace in an OpenTelemetry collector: from a request at one node over the owner at another to the webhook.
+//! A trace in an OpenTelemetry collector: from a request at one node, through the owner on another, to the webhook.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use tests::receiver::Receiver;
 use tests::tenant::{Tenant, number, text};
 use tests::wait::{eventually, seconds};
 
-/// All spans that a collector was given, with the node that exported each.
+/// All spans that a collector received, with the node that exported each.
 fn spans(collector: &Receiver) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     for request in collector.received().iter().filter(|request| request.path == "/v1/traces") {
@@ -22,7 +22,7 @@ fn spans(collector: &Receiver) -> Vec<(String, Value)> {
     found
 }
 
-/// An attribute as text; empty when there is none.
+/// An attribute as text; empty if it is missing.
 fn attribute(of: &Value, key: &str) -> String {
     let found = of["attributes"].as_array().unwrap().iter().find(|attribute| attribute["key"] == key);
     let value = found.map_or(&Value::Null, |attribute| &attribute["value"]);
@@ -75,7 +75,7 @@ async fn a_trace_leads_from_the_request_over_the_owner_to_the_webhook() {
         assert!(time("startTimeUnixNano") <= time("endTimeUnixNano"), "{span}");
     }
 
-    // What the nodes log of the request leads to the trace, at the one that was asked and at the owner.
+    // Log lines of the request have the trace id, at the requested node and at the owner.
     let trace_id = string(&first["traceId"]);
     for (node, said) in [(asked, "answered status=202"), (owner, "answered as the owner")] {
         let log = std::fs::read_to_string(cluster.node(node).log).unwrap();
@@ -84,7 +84,7 @@ async fn a_trace_leads_from_the_request_over_the_owner_to_the_webhook() {
         assert!(line.contains(&format!("trace_id=\"{trace_id}\"")), "{line}");
     }
 
-    // A method is a client's to invent, of any length: what waits to be exported bears a word in its place.
+    // Clients can invent methods of any length, so spans have a fixed word in their place.
     let invented = Method::from_bytes("A".repeat(60_000).as_bytes()).unwrap();
     answer(tenant.api(asked).request(invented, &channel.path("/messages"))).await.expect(404);
     let named = eventually("the span of the invented method is exported", seconds(20), async || {
@@ -95,7 +95,7 @@ async fn a_trace_leads_from_the_request_over_the_owner_to_the_webhook() {
     .await;
     assert_eq!(named, "other");
 
-    // What comes in begins a trace of its own.
+    // A received message begins its own trace.
     let said = tenant.simulator().text(&ann, &channel.number, "hi", 1).await;
     receiver.wait_message("message.received", &said[0], seconds(20)).await;
     eventually("the spans of what came in are exported", seconds(20), async || {

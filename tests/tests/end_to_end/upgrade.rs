@@ -1,4 +1,4 @@
-//! An upgrade from the previous release, node by node, and back, while sends go on.
+//! An upgrade from the previous release and a downgrade, node by node, while sends continue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,24 +21,24 @@ const NODES: [u64; 3] = [1, 2, 3];
 /// The format of the previous release.
 const BEFORE: Format = Format::SECOND;
 
-/// Sends a second, small enough for a machine that compiles beside it.
+/// Sends per second that a machine can carry while it compiles.
 const RATE: u32 = 30;
 
-/// How long everything may take to arrive and to be alike.
+/// How long everything may take to arrive, and replicas to become equal.
 const SETTLED: Duration = seconds(60);
 
-/// How long a node may take to stop: what it has taken is answered first, which may wait for the network.
+/// How long a node may take to stop: it first answers accepted requests, which may wait for the network.
 const STOPPED: Duration = seconds(60);
 
-/// How far a replica has applied its log, and the hash of what it holds.
+/// The position up to which a replica has applied its log, and the hash of its state.
 type State = (u64, u64);
 
-/// A cluster whose nodes change their release, with a customer that goes on.
+/// A cluster whose nodes change their release, and a customer that keeps working.
 struct Upgrade {
     cluster: Cluster,
     tenant: Tenant,
     channels: Vec<Paired>,
-    /// Whom the channels write to.
+    /// The number that the channels write to.
     to: String,
     receiver: Receiver,
 }
@@ -57,8 +57,8 @@ impl Upgrade {
         Self { cluster, tenant, channels, to, receiver }
     }
 
-    /// Has the nodes run another program, one after the other, while sends and what comes in go on. No send fails, and all
-    /// of it arrives once.
+    /// Replaces the program of nodes, one after the other, while messages flow in both directions. No send fails, and
+    /// each message arrives exactly once.
     async fn replace(&self, program: &Path, nodes: &[u64]) {
         let load = Load::start(&self.tenant, &self.channels, &self.to, &NODES, RATE);
         let mut inbound = Vec::new();
@@ -83,14 +83,14 @@ impl Upgrade {
         self.alike().await;
     }
 
-    /// Tells a node to stop, and returns when it has ended.
+    /// Stops a node with SIGTERM, and returns when it has ended.
     async fn stop(&self, node: u64) {
         self.cluster.terminate(node);
         let pid = self.cluster.node(node).pid;
         tokio::task::spawn_blocking(move || wait_gone(pid, STOPPED)).await.unwrap();
     }
 
-    /// Each channel gets a text.
+    /// Sends a text to each channel.
     async fn written_back(&self) -> Vec<String> {
         let simulator = self.tenant.simulator();
         let mut ids = Vec::new();
@@ -100,7 +100,7 @@ impl Upgrade {
         ids
     }
 
-    /// The receiver has heard of each of these messages under one event id.
+    /// Waits until the receiver has heard of each of these messages, and asserts one event id for each.
     async fn heard(&self, event: &str, messages: &[String]) {
         let heard = eventually(&format!("every {event} arrived"), SETTLED, async || {
             let heard = self.receiver.event_ids(event);
@@ -113,7 +113,7 @@ impl Upgrade {
         }
     }
 
-    /// A node dies and comes back with the program that it had; every channel can send through the others meanwhile.
+    /// Kills a node and restarts it with its program. Meanwhile every channel can send through the others.
     async fn fail_over(&self, node: u64, program: &Path) {
         self.cluster.kill(node);
         let others: Vec<u64> = NODES.into_iter().filter(|other| *other != node).collect();
@@ -130,7 +130,7 @@ impl Upgrade {
         self.cluster.restart_with(program, &[node]).await;
     }
 
-    /// Replicas that have applied the same have the same state, whatever release applied it.
+    /// Asserts that replicas at the same position have the same state, whichever release applied the log.
     async fn alike(&self) {
         let mut differ: BTreeSet<u16> = (0..=16).collect();
         eventually("the replicas of all groups are alike", SETTLED, async || {
@@ -149,7 +149,7 @@ impl Upgrade {
         .await;
     }
 
-    /// How far a node's replicas of these groups have applied their logs, and the hashes of their states.
+    /// Applied positions and state hashes of a node's replicas of these groups.
     async fn states(&self, node: u64, groups: &BTreeSet<u16>) -> Result<BTreeMap<u16, State>, String> {
         let operator = self.cluster.operator(node, &self.tenant.client);
         let answer = operator.get("/v1/admin/replicas").await;
@@ -162,19 +162,19 @@ impl Upgrade {
             };
             return Ok(answer.json()["data"].as_array().unwrap().iter().map(state).collect());
         }
-        // A release that does not show them shows whole states, and leaves no audit entry in the one that is read.
+        // A release without this route has backups of whole groups, which leave no audit entry in the log that is read.
         let mut states = BTreeMap::new();
         for group in groups {
             let answer = operator.get(&format!("/v1/admin/backup/groups/{group}")).await;
             check(answer.status == 200, answer.text())?;
-            // Magic, group, term, index; at the end the hash.
+            // The file begins with magic, group, term and index, and ends with the hash.
             let number = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().unwrap());
             states.insert(*group, (number(&answer.body[18..26]), number(&answer.body[answer.body.len() - 8..])));
         }
         Ok(states)
     }
 
-    /// Runs a command of an operator, of the release under test.
+    /// Runs an operator's command of the release under test.
     async fn operator(&self, args: &[&str]) -> Finished {
         self.cluster.command(args).await
     }
@@ -191,7 +191,7 @@ async fn a_cluster_is_upgraded_node_by_node_and_can_go_back_until_its_format_is_
     let cluster = Cluster::start(Options { program: Some(old.clone()), ..options }).await;
     let upgrade = Upgrade::begin(cluster).await;
 
-    // One new node beside two old ones, which take over from each other in both directions.
+    // One new node with two old ones: they take over from each other in both directions.
     upgrade.replace(&new, &[1]).await;
     upgrade.fail_over(1, &new).await;
     upgrade.fail_over(2, &old).await;
@@ -204,7 +204,7 @@ async fn a_cluster_is_upgraded_node_by_node_and_can_go_back_until_its_format_is_
     upgrade.fail_over(3, &old).await;
     upgrade.replace(&new, &[3]).await;
 
-    // Back, and forward again.
+    // Downgrade, then upgrade again.
     upgrade.replace(&old, &[3, 1, 2]).await;
     upgrade.replace(&new, &[2, 3, 1]).await;
 
@@ -215,7 +215,7 @@ async fn a_cluster_is_upgraded_node_by_node_and_can_go_back_until_its_format_is_
     upgrade.replace(&new, &[1]).await;
 }
 
-/// No node of the old release gets into a cluster whose format it does not understand, and each is told what to do.
+/// A node of the old release cannot start in a cluster with a newer format, and is told what to do.
 async fn too_old(upgrade: &Upgrade, old: &Path) {
     let cluster = &upgrade.cluster;
     upgrade.stop(3).await;
@@ -223,7 +223,7 @@ async fn too_old(upgrade: &Upgrade, old: &Path) {
     let latest = format!("format {}", Format::LATEST);
     assert!(refused.code() != Some(0) && refused.stderr.contains(&latest), "{}", refused.stderr);
 
-    // A folder that was put back from an older copy does not know of the format: the other nodes do.
+    // A folder that was restored from an older copy does not know the format, but the other nodes do.
     let identity = cluster.node(3).data.join("identity.json");
     let sealed = std::fs::read_to_string(&identity).unwrap();
     let older = sealed.replace(&format!("\"format\": {}", Format::LATEST), &format!("\"format\": {BEFORE}"));

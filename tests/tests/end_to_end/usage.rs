@@ -1,4 +1,4 @@
-//! What a customer has used is counted exactly, whichever node dies, and told by day, by channel and over a window.
+//! Usage is counted exactly, whichever node dies, and reported by day, by channel and over a window.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,11 +13,11 @@ use tests::receiver::{Received, Receiver, Reply};
 use tests::tenant::{Paired, Tenant, number, text, wait_status};
 use tests::wait::{check, eventually, seconds};
 
-/// The figures of usage rows, added up.
+/// The figures of usage rows, which are summed.
 const FIGURES: [&str; 5] = ["sent", "received", "failed", "media_bytes", "webhook_deliveries"];
 
 fn sum<'a>(rows: impl IntoIterator<Item = &'a Value>) -> BTreeMap<&'static str, u64> {
-    // Before anything was used there is no row.
+    // There are no rows before the first use.
     let mut sum = BTreeMap::from(FIGURES.map(|figure| (figure, 0)));
     for row in rows {
         for figure in FIGURES {
@@ -33,13 +33,13 @@ async fn usage(api: &Api, query: &str) -> Vec<Value> {
     answer["data"].as_array().unwrap().clone()
 }
 
-/// What was used through one channel; days are added up, as a test may run over midnight.
+/// The usage of a channel, summed over days, since a test may run over midnight.
 async fn used(api: &Api, channel: &str) -> BTreeMap<&'static str, u64> {
     let rows = usage(api, "?group_by=channel").await;
     sum(rows.iter().filter(|row| row["channel_id"] == channel))
 }
 
-/// Sends, again when a node is away; what the network took is in its ledger.
+/// Retries a send while a node is down. The network's ledger has the sends that it accepted.
 async fn send(tenant: &Tenant, channel: &Paired, nodes: &[u64], n: usize, to: &str) {
     for attempt in 0..100 {
         let api = tenant.api(nodes[(n + attempt) % nodes.len()]);
@@ -65,7 +65,7 @@ async fn what_was_used_is_counted_once_though_the_owner_dies_and_the_channel_goe
     let theirs = other.paired("Not ours").await;
     other.any().post(&theirs.path("/messages"), text(&phone, "not ours")).await.expect(202);
 
-    // Forty through the one, ten through the other, six written back; the owner of the one dies in the middle.
+    // Forty sends through one channel, ten through the other, six replies; meanwhile the first one's owner dies.
     let nodes = cluster.node_ids();
     let victim = tenant.owner(nodes[0], &sales.id).await.node;
     let living: Vec<u64> = nodes.iter().copied().filter(|node| *node != victim).collect();
@@ -84,7 +84,7 @@ async fn what_was_used_is_counted_once_though_the_owner_dies_and_the_channel_goe
     let api = tenant.api(living[0]);
     wait_status(&api, &sales.id, "connected", seconds(60)).await;
 
-    // The network's ledger and the receiver say what is right.
+    // The network's ledger and the receiver have the correct figures.
     let exact = eventually("the figures are what the network and the receiver have", seconds(60), async || {
         let ledger = simulator.ledger().await;
         let from = |channel: &Paired| ledger.iter().filter(|row| row["from"] == channel.address()).count() as u64;
@@ -102,7 +102,7 @@ async fn what_was_used_is_counted_once_though_the_owner_dies_and_the_channel_goe
     .await;
     assert_eq!((exact["failed"], exact["media_bytes"]), (0, 0));
 
-    // Every node says the same, and a deleted channel's use is not forgotten.
+    // Every node reports the same, and the usage of a deleted channel stays.
     cluster.restart(&[victim]).await;
     tenant.api(victim).delete(&sales.path("")).await.expect(204);
     for node in nodes {

@@ -1,7 +1,7 @@
-//! Webhook deliveries: their records, and the rules by which they are attempted.
+//! Webhook deliveries: their records, and the rules of attempts.
 //!
-//! - `records`: lists, details, redelivering, recovering, purging, figures. `rules`: when and how attempts are made.
-//! - `probes`: the test routes. `rig`: what they share.
+//! - `records`: lists, details, redelivery, recovery, purge, figures. `rules`: when and how attempts are made.
+//! - `probes`: the test routes. `rig`: shared code.
 
 mod probes;
 mod records;

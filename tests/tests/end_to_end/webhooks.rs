@@ -1,4 +1,4 @@
-//! Webhooks: endpoints and their rules, secrets, retries, filters, order, and what survives a killed node.
+//! Webhooks: rules of endpoints, secrets, retries, filters, order, and what survives a killed node.
 
 use std::collections::BTreeSet;
 use std::time::SystemTime;
@@ -10,7 +10,7 @@ use tests::receiver::{Receiver, Reply};
 use tests::tenant::{CONNECT, Paired, Tenant, number, text, wait_status};
 use tests::wait::{check, eventually, seconds};
 
-/// Lets a fresh phone write to a channel and gives the message's id.
+/// Sends from a new phone to a channel, and returns the message id.
 async fn write_to(tenant: &Tenant, channel: &Paired, words: &str) -> String {
     let sender = number();
     tenant.simulator().phone(&sender, json!({})).await;
@@ -108,7 +108,7 @@ async fn the_urls_of_an_account_are_bounded_together_and_an_event_reaches_them_a
     create(url(64, 1_024)).await.expect(201);
     tenant.any().patch(&path, json!({ "url": url(63, 1_025) })).await.expect_issue(&json!(["url"]), "too_long");
 
-    // What connects, is sent and comes in bears all of them.
+    // Channel events, sends and received messages have all of them.
     let channel = tenant.paired("Wide").await;
     let to = number();
     tenant.simulator().phone(&to, json!({})).await;
@@ -145,7 +145,7 @@ async fn a_default_secret_is_one_customers_own_and_a_new_secret_counts_at_once()
     let channel = tenant.paired("Signed").await;
     let id = write_to(&tenant, &channel, "default").await;
     receiver.wait_message("message.received", &id, seconds(10)).await.verify(&default);
-    // Set through one node, signed by whichever owns the channel.
+    // The secret is set through one node, and the owner of the channel signs with it.
     for (node, secret) in tenant.cluster.node_ids().into_iter().zip(["s".repeat(16), "t".repeat(255), "ü".repeat(20)])
     {
         tenant.api(node).patch(&path, json!({ "signing_secret": secret })).await.expect(200);
@@ -160,12 +160,12 @@ async fn a_default_secret_is_one_customers_own_and_a_new_secret_counts_at_once()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_delivery_is_tried_again_under_the_same_event_id_with_a_new_time() {
     let tenant = Tenant::new(&Cluster::shared().await).await;
-    // The first attempt of each fails in its own way; the second, 5 s later, succeeds. All at once: the wait is the test.
+    // Each first attempt fails in another way; the second, 5 s later, succeeds. Concurrent, since they mostly wait.
     let ways = [Reply::Status(500), Reply::Status(404), Reply::Cut, Reply::Header(302, "location", "/else".into())];
     futures::future::join_all(ways.map(|way| retried(&tenant, way))).await;
 }
 
-/// Lets the first attempt of a delivery fail and looks at the second.
+/// Lets the first attempt of a delivery fail, and checks the second.
 async fn retried(tenant: &Tenant, way: Reply) {
     let receiver = Receiver::start().await;
     let failing = way.clone();
@@ -189,7 +189,7 @@ async fn retried(tenant: &Tenant, way: Reply) {
     assert_eq!(all[0].event_id(), all[1].event_id(), "{way:?}");
     assert_eq!(all[0].header("x-gateway-correlation-id"), all[1].header("x-gateway-correlation-id"));
     let (t0, t1) = (all[0].verify(secret), all[1].verify(secret));
-    // 5 s and a fifth; a busy machine may be later still, but never earlier.
+    // 5 s plus or minus a fifth. A busy machine may be later, but never earlier.
     assert!((3..=15).contains(&(t1 - t0)), "{way:?}: {t0} then {t1}");
 }
 
@@ -215,7 +215,7 @@ async fn an_endpoint_that_is_gone_is_switched_off() {
         check(page["data"][0]["webhook_deliveries"][0]["state"] == "exhausted", page.to_string())
     })
     .await;
-    // Events while it is off are not kept for it.
+    // Events while the endpoint is disabled are not kept for it.
     let missed = write_to(&tenant, &channel, "still there?").await;
     receiver.answer(|_| Reply::Status(200));
     eventually("the message is stored", seconds(5), async || {
@@ -274,7 +274,7 @@ async fn an_endpoint_hears_what_it_asked_for_and_nothing_else() {
     for silent in ["/off", "/other", "/stranger"] {
         assert!(at(silent).is_empty(), "{silent}: {:?}", at(silent));
     }
-    // One event, one id, at every endpoint.
+    // An event has the same id at every endpoint.
     let ids: BTreeSet<_> =
         all.iter().filter(|r| r.json()["data"]["message_id"] == json!(to_one)).map(|r| r.event_id()).collect();
     assert_eq!(ids.len(), 1);
@@ -284,7 +284,7 @@ async fn an_endpoint_hears_what_it_asked_for_and_nothing_else() {
 async fn first_attempts_of_one_chat_keep_the_order_of_its_events() {
     let tenant = Tenant::new(&Cluster::shared().await).await;
     let receiver = Receiver::start().await;
-    // Answers of very different speed would show any overtaking.
+    // Responses of different durations would reveal any reordering.
     receiver.answer(|request| Reply::Slow(std::time::Duration::from_millis(40 * (request.index as u64 % 3)), 200));
     tenant.endpoint(&receiver.url("/"), &["message.received"], json!({})).await;
     let channel = tenant.paired("Ordered").await;
@@ -312,12 +312,12 @@ async fn a_dead_receiver_slows_no_other() {
         let wanted = |r: &tests::receiver::Received| r.path == "/live" && r.json()["data"]["message_id"] == json!(id);
         receiver.wait_for("the live receiver's event", seconds(5), wanted).await;
     }
-    // An attempt that hangs is given up after 15 s, and makes room for another one.
+    // A hanging attempt times out after 15 s, and makes room for another one.
     let dead: Vec<_> = receiver.received().iter().filter(|r| r.path == "/dead").map(|r| r.at).collect();
     let with = |at: &SystemTime| dead.iter().filter(|other| *other >= at && **other < *at + seconds(14)).count();
     let at_a_time = dead.iter().map(with).max().unwrap_or_default();
     assert!((1..=10).contains(&at_a_time), "at most ten at a time: {dead:?}");
-    // An endless body is a success as soon as the head says so.
+    // With an endless body, the attempt succeeds as soon as the response's head says so.
     receiver.answer(|_| Reply::Body(200, vec![b'x'; 1 << 20].into()));
     let id = write_to(&tenant, &channel, "long answer").await;
     let history = channel.path(&format!("/messages?message_id={id}"));
@@ -401,7 +401,7 @@ async fn no_endpoint_leads_inside_in_production() {
                 let id = string(&answer.json()["id"]);
                 api.delete(&format!("/v1/webhook-endpoints/{id}")).await.expect(204);
             }
-            // A name may resolve to something forbidden here; it is judged again at each attempt.
+            // A name may resolve to a forbidden address here; it is checked again at each attempt.
             "resolve" if answer.status == 400 && shown.contains("nip.io") => {}
             _ => wrong.push(format!("{shown}: {verdict}, but {} {}", answer.status, answer.text())),
         }

@@ -1,4 +1,4 @@
-//! What the network decides over a channel: another client takes its place, its device is unlinked, its number is banned.
+//! Actions of the network against a channel: its session is replaced, its device unlinked, its number banned.
 
 use serde_json::json;
 use tests::tenant::{CONNECT, Tenant, text, wait_status};
@@ -17,7 +17,7 @@ async fn a_channel_that_is_replaced_comes_back_and_one_that_is_unlinked_banned_o
     wait_status(&api, &unlinked.id, "logged_out", CONNECT).await;
     tests::tenant::pair(&api, &network, &unlinked.id, &unlinked.number).await;
 
-    // A deleted channel's session still logs out, although nothing that it writes is kept any more.
+    // The session of a logged-out channel still unlinks its device, although its writes are no longer kept.
     let left = tenant.paired("left").await;
     api.post(&left.path("/messages"), text(&unlinked.number, "a last word")).await.expect(202);
     api.act(&left.path("/logout")).await.expect(202);
@@ -51,7 +51,7 @@ async fn a_channel_that_is_replaced_comes_back_and_one_that_is_unlinked_banned_o
     })
     .await;
 
-    // A log-in that is refused for now ends nothing.
+    // A login that is refused temporarily ends nothing.
     let refused = tenant.paired("refused").await;
     let failure = format!("/devices/{}/1/failure", refused.number);
     network.api().post(&failure, json!({ "reason": 503 })).await.expect(204);
@@ -64,7 +64,7 @@ async fn a_channel_that_is_replaced_comes_back_and_one_that_is_unlinked_banned_o
     let replace = format!("/phones/{}/replace", replaced.number);
     network.api().post(&replace, json!({})).await.expect(204);
     wait_status(&api, &replaced.id, "disconnected", CONNECT).await;
-    // A channel that was replaced waits for thirty seconds, and tries again once.
+    // A channel whose session was replaced waits for thirty seconds, and retries once.
     wait_status(&api, &replaced.id, "connected", seconds(60)).await;
     network.api().post(&replace, json!({})).await.expect(204);
     wait_status(&api, &replaced.id, "error", CONNECT).await;

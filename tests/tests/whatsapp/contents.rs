@@ -1,4 +1,4 @@
-//! Groups, contents and media from the interface to a phone and back.
+//! Groups, contents and media from the API to a phone and back.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ async fn a_group_is_written_to_with_quotes_reactions_and_media_and_its_members_a
     let all = send(json!({ "type": "text", "text": "everybody!", "mentions": ["all"] })).await;
     assert_eq!(read(&ben, &all).await["mentions_all"], true);
 
-    // Votes on a poll of the channel's, and on one of somebody else's.
+    // Votes on a poll of the channel, and on one of somebody else.
     let options = json!(["tea", "coffee", "water"]);
     let poll = send(json!({ "type": "poll", "name": "What?", "options": options, "selectable_count": 2 })).await;
     read(&ann, &poll).await;
@@ -74,7 +74,7 @@ async fn a_group_is_written_to_with_quotes_reactions_and_media_and_its_members_a
         assert_eq!(body["message_key"], key, "{told}");
     }
 
-    // What was uploaded goes to the network as what it is shown as.
+    // An upload is sent as the type of the message.
     let bytes: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
     let upload = api.request(Method::POST, &channel.path("/media")).body(bytes.clone());
     let stored = answer(upload.header("content-type", "application/octet-stream")).await.expect(201);
@@ -86,7 +86,7 @@ async fn a_group_is_written_to_with_quotes_reactions_and_media_and_its_members_a
     assert_eq!((&row["filename"], &row["media"]["size"]), (&json!("all.bin"), &json!(300_000)), "{row}");
     assert_eq!(row["media"]["intact"], true);
 
-    // Media that comes in can be fetched, too.
+    // Received media can be fetched, too.
     let body = json!({ "type": "document", "to": group, "media": { "base64": "bG9vayBoZXJl", "filename": "look" } });
     let sent = network.api().post(&format!("/phones/{ben}/messages"), body).await.expect(201);
     let bens = string(&sent["ids"][0]);
@@ -99,7 +99,7 @@ async fn a_group_is_written_to_with_quotes_reactions_and_media_and_its_members_a
     .await;
     assert_eq!(answer(tenant.client.get(link)).await.body, b"look here".as_slice());
 
-    // Both members have the message: a group's message is delivered once all its members have it.
+    // A group message counts as delivered once all members have it.
     eventually("the quote is delivered", CONNECT, async || {
         let rows = api.get(&channel.path(&format!("/messages?message_id={quote}"))).await.expect(200);
         check(rows["data"][0]["status"] == "delivered", rows.to_string())

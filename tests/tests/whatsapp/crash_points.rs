@@ -1,5 +1,4 @@
-//! The owner dies at each of the driver's own steps, amid sends and messages that come in. All that the storm proves holds after
-//! each.
+//! The owner dies at each step of the driver, during sends and received messages. The storm's proofs hold after each.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,24 +17,24 @@ const CHANNELS: usize = 4;
 /// A channel's sends around each death.
 const EACH: usize = 8;
 
-/// What brings an owner to a step.
+/// How an owner is brought to a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
-    /// Sends, and messages that come in.
+    /// Sends and received messages.
     Storm,
-    /// Messages that come in, and take long to be committed: rows of those that are not go to the log.
+    /// Received messages with slow commits: rows of uncommitted messages go to the log.
     SlowCommits,
     LogIn,
-    /// The network, which has no one-time prekey of the channel left and says so.
+    /// The network reports that no one-time prekey of the channel is left.
     NoPrekeys,
-    /// A log-in of a device whose signed prekey is a week old.
+    /// A login of a device whose signed prekey is a week old.
     Week,
-    /// A send to a group whose members were told no key yet.
+    /// A send to a group whose members have not got a key yet.
     NewGroup,
 }
 
-/// The steps that the acceptance names, in its words, beside one: nothing here makes a patch of the app state. What brings the owner to
-/// each, its failpoint, and how often that is passed before it is the end.
+/// The steps that the acceptance tests name, except one: nothing here makes a patch of the app state. Each has the way
+/// to reach it, its failpoint, and how often that is passed before the owner dies.
 const STEPS: [(&str, By, &str, &[usize]); 19] = [
     ("lease raised and not committed", By::Storm, "whatsapp::lease_raised", &[0, 1]),
     ("committed and not written", By::Storm, "whatsapp::lease_committed", &[0, 1]),
@@ -51,7 +50,7 @@ const STEPS: [(&str, By, &str, &[usize]); 19] = [
     ("sender key made and not committed", By::NewGroup, "whatsapp::sender_key_made", &[0]),
     ("sender key made and committed", By::NewGroup, "whatsapp::sender_key_committed", &[0]),
     ("SKDM sent", By::NewGroup, "whatsapp::sender_key_sent", &[0]),
-    // Beside them: whatever is stored or written, and a log-in.
+    // In addition: any writes of rows or bytes, and a login.
     ("any rows not committed", By::Storm, "whatsapp::before_commit", &[9]),
     ("any rows committed", By::Storm, "whatsapp::after_commit", &[9]),
     ("any bytes not written", By::Storm, "whatsapp::before_write", &[11]),
@@ -68,13 +67,13 @@ async fn arm(storm: &Storm, node: u64, failpoint: &str, actions: &str) {
     }
 }
 
-/// How often a node died at a failpoint, as its log says.
+/// How often a node died at a failpoint, according to its log.
 fn deaths(log: &Path, failpoint: &str) -> usize {
     let log = std::fs::read(log).unwrap();
     String::from_utf8_lossy(&log).matches(&format!("died at {failpoint}")).count()
 }
 
-/// Whatever failpoint the driver has is a step.
+/// Asserts that each failpoint of the driver is a step.
 async fn assert_none_is_left_out(storm: &Storm) {
     let operator = storm.cluster.operator(storm.cluster.running_node(), &storm.tenant.client);
     let listed = operator.get("/v1/admin/failpoints").await.expect(200);
@@ -84,14 +83,13 @@ async fn assert_none_is_left_out(storm: &Storm) {
     assert_eq!(of_driver, steps);
 }
 
-/// What the network has of a channel's device.
+/// The network's view of a channel's device.
 async fn device(storm: &Storm, channel: usize) -> Value {
     let path = format!("/devices/{}", storm.channels[channel].number);
     storm.tenant.simulator().api().get(&path).await.expect(200)["data"][0].clone()
 }
 
-/// Waits until each shard is led by the node that should lead it: until then its leadership may move to where no
-/// failpoint is armed.
+/// Waits until each shard is led by its intended leader; until then leadership may move away from the failpoint.
 async fn wait_for_leaders(storm: &Storm) {
     let operator = storm.cluster.operator(storm.cluster.running_node(), &storm.tenant.client);
     eventually("the leads are where they should be", seconds(60), async || {
@@ -133,7 +131,7 @@ async fn die(storm: &Storm, channel: usize, by: By, failpoint: &str, passed: usi
             }
         }
         tokio::task::spawn_blocking(move || wait_gone(pid, seconds(60))).await.unwrap();
-        // By what the network was offered until then.
+        // This uses the prekeys that the network had until then.
         storm.meet(channel).await;
         storm.cluster.restart(&[victim]).await;
     };
@@ -154,7 +152,7 @@ async fn an_owner_that_dies_at_any_step_of_the_driver_loses_and_doubles_nothing_
             let channel = round % CHANNELS;
             let signed_prekey = device(&storm, channel).await["signed_prekey_id"].as_u64();
             die(&storm, channel, by, failpoint, *passed).await;
-            // What the owner did not finish, the next one did.
+            // The next owner has finished what the former one did not.
             eventually(&format!("after {step:?}: the network has the channel's keys"), seconds(60), async || {
                 let now = device(&storm, channel).await;
                 let is_rotated = by != By::Week || now["signed_prekey_id"].as_u64() > signed_prekey;

@@ -1,4 +1,4 @@
-//! One cluster has one driver: channels of two networks under one owner could not log in.
+//! A cluster has one driver: channels of two networks under one owner could not log in.
 
 use std::fs;
 
@@ -26,6 +26,6 @@ async fn a_node_with_another_driver_than_those_that_run_refuses_to_start() {
     let refused = tokio::task::spawn_blocking(move || binary::run(&args, &folder, seconds(60))).await.unwrap();
     let line = refused.stderr.lines().last().unwrap_or_default();
     assert!(refused.code() == Some(2) && line.contains("network.driver"), "{refused:?}");
-    // As the others are, it starts.
+    // With the same driver as the others, it starts.
     cluster.restart(&[3]).await;
 }

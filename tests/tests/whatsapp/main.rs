@@ -1,5 +1,6 @@
-//! The driver of the real network from outside: real processes, on a test network that speaks the true protocol and proves from
-//! the wire that no message key is used twice. `make whatsapp` runs them; they want the gateway that it builds.
+//! The driver of the real network from outside: real processes, on a test network that speaks the real protocol and
+//! proves from the traffic that no message key is used twice. `make whatsapp` runs these tests and builds the gateway
+//! that they need.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -22,17 +23,17 @@ use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
 use tests::simulator::Simulator;
 
-/// A cluster on the test network.
+/// Starts a cluster on the test network.
 async fn cluster(nodes: usize) -> Cluster {
     Cluster::start(Options::nodes(nodes)).await
 }
 
-/// What the network found out by itself.
+/// The findings of the network's own checks.
 async fn crypto(network: &Simulator) -> Value {
     network.api().get("/crypto").await.expect(200)
 }
 
-/// Nothing that the network checks is wrong, no phone met what it could not read, and `pairings` were all there were.
+/// Asserts that the network's checks found nothing, that phones could read everything, and the number of QR pairings.
 async fn assert_clean(network: &Simulator, pairings: usize) {
     let found = crypto(network).await;
     let lists = ["key_reuse", "prekey_conflicts", "prekey_unknown_rows", "body_conflicts", "foreign_acks", "two_live"];

@@ -1,4 +1,4 @@
-//! What a node counts of its driver: sessions, log-ins and what came of them, refusals, and who asks for a message again.
+//! Metrics of a node's driver: sessions, logins and their results, refusals, and requests to resend messages.
 
 use serde_json::json;
 use tests::tenant::{CONNECT, Tenant, number, text, wait_status};
@@ -39,7 +39,7 @@ async fn sessions_log_ins_refusals_and_repeats_are_counted() {
     becomes(&cluster, r#"gateway_whatsapp_refused_total{code="479"}"#, is_there).await;
     network.clear_faults().await;
 
-    // The phone cannot read the next one, and asks for it again; then the channel does.
+    // The phone cannot read the next message and asks for it again; then the channel does the same.
     let first = send("hello").await.expect(202);
     is_read(first["message_id"].as_str().unwrap()).await;
     let settled = network.text(&friend, &channel.number, "so that the session is settled", 1).await.remove(0);
@@ -58,7 +58,7 @@ async fn sessions_log_ins_refusals_and_repeats_are_counted() {
     becomes(&cluster, "gateway_whatsapp_undecryptable_total", is_there).await;
     becomes(&cluster, r#"gateway_whatsapp_retry_receipts_total{direction="out"}"#, is_there).await;
 
-    // Who does not get in has no session that lives on.
+    // A refused login leaves no session behind.
     network.faults(json!({ "refuse_logins": "transport" })).await;
     network.api().post(&format!("/devices/{}/1/cut", channel.number), json!({})).await.expect(204);
     wait_status(&api, &channel.id, "reconnecting", CONNECT).await;

@@ -1,4 +1,4 @@
-//! Media of each kind both ways, through what goes wrong with it, in a node's constant memory.
+//! Media of each kind in both directions, with faults, in constant memory of the node.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use tests::wait::{check, eventually, seconds};
 
 use crate::{assert_clean, cluster};
 
-/// How much more memory a node may take while media passes through it: less than one of the largest media has.
+/// How much a node's memory may grow while media passes through it: less than the size of the largest media.
 const MORE_MEMORY: u64 = 16 << 20;
 
 struct Scene {
@@ -36,7 +36,7 @@ impl Scene {
         Self { cluster, tenant, channel, friend, hooks }
     }
 
-    /// What an upload of bytes is called.
+    /// Uploads bytes, and returns their URL.
     async fn store(&self, mime_type: &str, bytes: Vec<u8>) -> Value {
         let request = self.tenant.any().request(Method::POST, &self.channel.path("/media")).body(bytes);
         answer(request.header("content-type", mime_type)).await.expect(201)["url"].clone()
@@ -48,7 +48,7 @@ impl Scene {
         string(&self.tenant.any().post(&self.channel.path("/messages"), body).await.expect(202)["message_id"])
     }
 
-    /// How a message shows at the phone, which has opened what it names.
+    /// A message at the phone, which has opened its media.
     async fn arrived(&self, id: &str) -> Value {
         let row = eventually(&format!("{id} is read"), seconds(60), async || {
             let rows = self.tenant.simulator().inbox(&self.friend).await;
@@ -59,7 +59,7 @@ impl Scene {
         row
     }
 
-    /// A phone sends media; it is told with its bytes' state.
+    /// Sends media from a phone, and waits for its event.
     async fn comes(&self, kind: &str, media: Value) -> String {
         let body = json!({ "type": kind, "to": self.channel.number, "media": media });
         let sent = self.tenant.simulator().api().post(&format!("/phones/{}/messages", self.friend), body).await;
@@ -68,7 +68,7 @@ impl Scene {
         id
     }
 
-    /// Waits for a state of a message's media.
+    /// Waits until a message's media has a state.
     async fn media(&self, id: &str, state: &str) -> Value {
         let path = self.channel.path(&format!("/messages?message_id={id}"));
         eventually(&format!("media of {id} is {state}"), seconds(90), async || {
@@ -86,7 +86,7 @@ impl Scene {
         read.body.to_vec()
     }
 
-    /// Bytes of memory that the node has, or had at most.
+    /// A figure of the node's memory in bytes, such as its current or peak size.
     fn memory(&self, figure: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.cluster.node(1).pid)).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(figure)).unwrap();
@@ -138,7 +138,7 @@ async fn the_largest_media_passes_in_pieces_and_takes_no_memory() {
         let media = scene.media(&id, "ready").await;
         assert_eq!(media["size_bytes"], LARGEST - seed as usize, "{media}");
     };
-    // What a node makes once, for the first of all media.
+    // The first transfer allocates what a node needs only once.
     up_and_down(1).await;
     fs::write(format!("/proc/{}/clear_refs", scene.cluster.node(1).pid), "5").unwrap();
     let before = scene.memory("VmRSS");
@@ -156,7 +156,7 @@ async fn media_survives_a_lapsed_right_and_what_the_network_has_lost_comes_from_
     let scene = Scene::begin().await;
     let network = scene.tenant.simulator();
     let control = network.api();
-    // The right to the media hosts is known from the first transfer on.
+    // The authorization for the media hosts is cached from the first transfer on.
     scene.arrived(&scene.send("document", &scene.store("text/plain", noise(9, 1)).await, "text/plain").await).await;
     control.post("/media/expire-auth", json!({})).await.expect(204);
     scene.arrived(&scene.send("document", &scene.store("text/plain", noise(9, 2)).await, "text/plain").await).await;
@@ -164,7 +164,7 @@ async fn media_survives_a_lapsed_right_and_what_the_network_has_lost_comes_from_
     let id = scene.comes("image", json!({ "base64": "bG9vayBoZXJl" })).await;
     assert_eq!(scene.read(&scene.media(&id, "ready").await).await, b"look here");
 
-    // The node was away for so long that the network has lost what came meanwhile; the channel's phone has it.
+    // The node was offline for so long that the network has lost the media; the channel's phone still has it.
     let lost = async |everywhere: bool| {
         scene.tenant.any().act(&scene.channel.path("/disconnect")).await.expect(202);
         tests::tenant::wait_status(&scene.tenant.any(), &scene.channel.id, "stopped_by_user", CONNECT).await;

@@ -1,5 +1,5 @@
-//! What sessions cost. Measures and judges nothing: `--ignored numbers`, once as it is and once with `NETWORK=simulated`, on a machine
-//! with nothing else to do. `NUMBERS_CHANNELS` and `NUMBERS_SECONDS` say how much.
+//! Measures the costs of sessions, without a verdict. Run `--ignored numbers` on an idle machine, once as it is and
+//! once with `NETWORK=simulated`. `NUMBERS_CHANNELS` and `NUMBERS_SECONDS` set the size.
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,20 +18,20 @@ use tests::wait::{check, eventually, seconds};
 use crate::cluster;
 use crate::storm::setting;
 
-/// Pairings and conversations that go on at the same time.
+/// Concurrent pairings and conversations.
 const AT_ONCE: usize = 4;
 
-/// Senders, each with one request under way.
+/// Concurrent senders, each with one request at a time.
 const SENDERS: usize = 32;
 
-/// Channels that get conversations, and how many each.
+/// Channels that get conversations, and the number of these for each.
 const TALKERS: usize = 5;
 const CHATS: usize = 200;
 
-/// How long sessions rest before they are called idle.
+/// How long sessions rest before they count as idle.
 const REST: Duration = seconds(60);
 
-/// The longest that anything of this may take.
+/// The longest duration of any step.
 const PATIENCE: Duration = seconds(180);
 
 fn pids(cluster: &Cluster) -> Vec<i32> {
@@ -48,13 +48,13 @@ fn memory(cluster: &Cluster) -> f64 {
     pids(cluster).iter().map(of_one).sum()
 }
 
-/// Seconds of processor time that all nodes have taken.
+/// Processor time of all nodes, in seconds.
 fn processor(cluster: &Cluster) -> f64 {
     let of_one = |pid: &i32| -> f64 {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         let fields: Vec<f64> =
             stat.rsplit_once(')').unwrap().1.split(' ').filter_map(|field| field.parse().ok()).collect();
-        // User and system time, in hundredths.
+        // User and system time, in hundredths of a second.
         (fields[10] + fields[11]) / 100.0
     };
     pids(cluster).iter().map(of_one).sum()
@@ -71,7 +71,7 @@ async fn log_bytes(tenant: &Tenant) -> f64 {
     sum
 }
 
-/// As [`Tenant::paired`], on a machine that is as busy as this makes it.
+/// Like [`Tenant::paired`], for the load that this causes on the machine.
 async fn paired(tenant: &Tenant, name: &str) -> Paired {
     let (network, api, number) = (tenant.simulator(), tenant.any(), number());
     network.phone(&number, json!({})).await;
@@ -84,7 +84,7 @@ async fn write(tenant: &Tenant, channel: &Paired, to: &str) {
     tenant.api(1).post(&channel.path("/messages"), text(to, "hello")).await.expect(202);
 }
 
-/// Waits until so many sessions live elsewhere than at a node.
+/// Waits until `count` sessions live on nodes other than `gone`.
 async fn wait_for_sessions(network: &Simulator, count: usize, gone: u64) {
     eventually("all sessions are there", PATIENCE, async || {
         let rows = network.api().get("/sessions?limit=10000").await.expect(200);
@@ -96,12 +96,12 @@ async fn wait_for_sessions(network: &Simulator, count: usize, gone: u64) {
 
 async fn idle(cluster: &Cluster, length: Duration) -> f64 {
     let before = processor(cluster);
-    // The length of the measurement, not a wait for anything.
+    // The duration of the measurement, not a wait for a condition.
     tokio::time::sleep(length).await;
     (processor(cluster) - before) / length.as_secs_f64()
 }
 
-/// Sends that are accepted within a time, a second; and bytes of one node's log for each.
+/// Accepted sends per second, and bytes of one node's log for each.
 async fn sends(tenant: &Tenant, channels: &[Paired], friend: &str, length: Duration) -> (f64, f64) {
     let (network, next) = (tenant.simulator(), AtomicUsize::new(0));
     let nodes = tenant.cluster.node_ids();
@@ -149,14 +149,14 @@ async fn numbers_of_sessions() {
     let grown = |now: f64| (now - empty_memory) / count as f64;
     println!("{count} sessions that were just paired: {:.0} KiB each", grown(memory(&cluster)));
 
-    // What pairings leave in memory goes with the processes.
+    // Restarting the processes frees the memory that pairings left.
     let nodes = cluster.node_ids();
     cluster.kill_all(&nodes);
     let began = Instant::now();
     cluster.restart(&nodes).await;
     wait_for_sessions(&network, count, 0).await;
     println!("all nodes were killed: all sessions are back {:.1} s later", began.elapsed().as_secs_f64());
-    // What follows a log-in comes to its end; the length of a rest, not a wait for anything.
+    // Work after the logins finishes in this pause; its duration is fixed.
     tokio::time::sleep(REST).await;
     let busy = idle(&cluster, length).await;
     println!(
@@ -167,7 +167,7 @@ async fn numbers_of_sessions() {
 
     let friend = number();
     network.phone(&friend, json!({ "online": false })).await;
-    // Each channel's first message is another matter.
+    // The first message of each channel is not measured.
     let first = iter(&channels).map(|channel| write(&tenant, channel, &friend));
     first.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
     let (rate, bytes) = sends(&tenant, &channels, &friend, length).await;

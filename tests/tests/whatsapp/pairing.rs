@@ -1,5 +1,5 @@
-//! A pairing whose owner dies at each of its steps: either the phone shows a failed link and another code comes, or the channel is
-//! connected without one. Never is it linked at the phone and logged out here.
+//! The owner dies at each step of a pairing: either the phone shows a failed link and another code comes, or the
+//! channel connects without one. It must never be linked at the phone and logged out here.
 
 use serde_json::{Value, json};
 use tests::http::string;
@@ -11,20 +11,20 @@ use crate::{assert_clean, cluster};
 /// Not a failpoint: the owner dies while its code is shown, before a phone scans it.
 const SHOWN: &str = "the code is shown";
 
-/// Where the owner dies, counted from when the code is shown: the failpoint, and how often it is passed before.
+/// The step at which the owner dies, after the code is shown: the failpoint, and how often it is passed before.
 const STEPS: [(&str, usize); 7] = [
     (SHOWN, 0),
-    // Between the network's word that it is paired and the commit of the new identity.
+    // Between the network's confirmation of the pairing and the commit of the new identity.
     ("whatsapp::before_commit", 0),
     // The identity is committed, and the network does not know.
     ("whatsapp::after_commit", 0),
     // The answer is about to be written.
     ("whatsapp::before_write", 0),
-    // The network has the answer, and the owner has told nobody.
+    // The network has the answer, and the owner has not reported the pairing.
     ("whatsapp::after_write", 0),
-    // Before the second log-in.
+    // Before the second login.
     ("whatsapp::dial", 0),
-    // In the middle of it.
+    // During the second login.
     ("whatsapp::before_write", 3),
 ];
 
@@ -51,7 +51,7 @@ async fn an_owner_that_dies_at_any_step_of_a_pairing_leaves_no_phone_linked_to_n
         let phone = number();
         network.phone(&phone, json!({})).await;
         let channel = tenant.channel(point).await;
-        // Asked for at one node, shown by another.
+        // The code is requested at one node and shown by another.
         code(&tenant, 1, &channel).await;
         let raw = code(&tenant, 2, &channel).await;
         let owner = tenant.owner(3, &channel).await.node;
@@ -68,7 +68,7 @@ async fn an_owner_that_dies_at_any_step_of_a_pairing_leaves_no_phone_linked_to_n
         let status = eventually("the channel comes to rest", seconds(60), async || {
             let status = string(&api.get(&format!("/v1/channels/{channel}")).await.expect(200)["status"]);
             let rests = ["connected", "qr", "logged_out", "pending", "failed"].contains(&status.as_str());
-            // What the former owner had stored of the pairing, the next one takes up from `qr`.
+            // The next owner continues from status `qr` with what the former one had stored.
             let linked = devices(&tenant, &phone).await;
             let is_whole = status == "connected" || linked.is_empty();
             check(rests && is_whole, format!("{status}, linked {}", linked.len())).map(|()| status)

@@ -1,4 +1,4 @@
-//! A channel with a proxy: all of its bytes go that way, and where the proxy leads nowhere, none go any.
+//! A channel with a proxy: all of its traffic goes through it, and there is none when the proxy fails.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,10 +24,10 @@ const BYTES: &str = "application/octet-stream";
 const USER: &str = "shop";
 const PASSWORD: &str = "s3@cret";
 
-/// Where the proxy's own connections come from: the network sees by it who speaks.
+/// The source address of the proxy's own connections, by which the network can tell them apart.
 const SOURCE: &str = "127.0.0.2";
 
-/// A proxy of both kinds for one user.
+/// A proxy for CONNECT and SOCKS 5, with one user.
 struct Proxy {
     address: SocketAddr,
     seen: Arc<Seen>,
@@ -43,7 +43,7 @@ struct Seen {
 }
 
 impl Proxy {
-    /// At an address, or anywhere.
+    /// Starts at this address, or at any free one.
     async fn start(address: Option<SocketAddr>) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_reuseaddr(true).unwrap();
@@ -55,13 +55,13 @@ impl Proxy {
         Self { address, seen, task }
     }
 
-    /// By its name, and by its address as well.
+    /// The URL of the proxy: with its host name for SOCKS 5, else with its address.
     fn url(&self, scheme: &str, password: &str) -> String {
         let host = if scheme == "socks5" { "localhost".to_owned() } else { self.address.ip().to_string() };
         format!("{scheme}://{USER}:{}@{host}:{}", password.replace('@', "%40"), self.address.port())
     }
 
-    /// Nothing listens there any more, and its connections are gone.
+    /// Stops listening and closes all connections; returns the address.
     async fn down(self) -> SocketAddr {
         self.task.abort();
         // An aborted task ends with an error.
@@ -150,7 +150,7 @@ async fn socks(stream: &mut TcpStream, seen: &Seen) -> io::Result<(String, Vec<u
     Ok((target.to_string(), vec![5, 0, 0, 1, 0, 0, 0, 0, 0, 0]))
 }
 
-/// Nobody has spoken to the network but the proxy.
+/// Asserts that only the proxy has connected to the network.
 async fn assert_no_other_source(network: &Simulator) -> Value {
     let sources = network.api().get("/sources").await.expect(200);
     for port in ["chat", "media"] {
@@ -202,7 +202,7 @@ async fn all_bytes_of_a_channel_go_through_its_proxy_and_none_past_one_that_lead
     let before = assert_no_other_source(&network).await;
     assert!(proxy.seen.by_connect.load(Ordering::Relaxed) >= 4, "pairing, log-in, media up and down");
 
-    // Nothing listens there; then something that closes every connection.
+    // First nothing listens there; then a proxy that closes every connection.
     let address = proxy.down().await;
     wait_status(&api, &id, "reconnecting", CONNECT).await;
     let meanwhile = send(text(&friend, "meanwhile")).await;

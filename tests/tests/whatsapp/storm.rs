@@ -1,8 +1,9 @@
-//! Owners die amid sends, with media too, to peers that are known and new and to groups, while phones write back: nothing is lost or doubled, no message
-//! key is used twice, everybody reads everything, and nobody scans a QR again.
+//! Owners die during sends, with and without media, to known and new peers and to groups, while phones write back:
+//! nothing is lost or doubled, no message key is used twice, everybody can read everything, and nobody has to scan a QR
+//! code again.
 //!
-//! `STORM_CHANNELS`, `STORM_SENDS` (each channel's, a round), `STORM_ROUNDS` and `STORM_KNOWN` (people in each group beside the channel) make it
-//! larger; `STORM_RUNS` repeats it.
+//! `STORM_CHANNELS`, `STORM_SENDS` (for each channel and round), `STORM_ROUNDS` and `STORM_KNOWN` (members of each
+//! group besides the channel) set the size; `STORM_RUNS` repeats it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -20,25 +21,25 @@ use tests::wait::{check, eventually, seconds};
 
 use crate::{assert_clean, cluster, crypto};
 
-/// How long everything may take to arrive after the last fault has ended.
+/// How long everything may take to arrive after the last fault.
 const HEALED: Duration = Duration::from_secs(120);
 
-/// The longest that one send may be tried, whatever happens meanwhile.
+/// How long a send may be retried, whatever happens meanwhile.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// People whom every channel writes to again and again, where nothing else is said.
+/// Default number of people to whom every channel writes repeatedly.
 const KNOWN: usize = 6;
 
-/// One send in so many goes to somebody whom no channel has written to.
+/// Every fourth send goes to somebody whom no channel has written to.
 const STRANGER_EVERY: usize = 4;
 
-/// One send in so many goes to the channel's group, in which all are whom it knows.
+/// Every fifth send goes to the channel's group, whose members are all the known people.
 const GROUP_EVERY: usize = 5;
 
-/// One send in so many is a document, to whomever.
+/// Every sixth send is a document.
 const MEDIA_EVERY: usize = 6;
 
-/// Documents of a channel that are sent now and again.
+/// Documents of each channel, which are sent repeatedly.
 const DOCUMENTS: usize = 4;
 
 struct Sent {
@@ -52,20 +53,20 @@ pub struct Storm {
     pub tenant: Tenant,
     receiver: Receiver,
     pub channels: Vec<Paired>,
-    /// The linked device of each, as it was after the pairing.
+    /// The linked device of each channel after pairing.
     devices: Vec<Value>,
     known: Vec<String>,
-    /// Of each channel, in the order in which they were made; it writes to the last.
+    /// The groups of each channel, in the order of their creation; it writes to the last one.
     groups: Mutex<Vec<Vec<String>>>,
-    /// Of each channel, what it uploaded.
+    /// The documents that each channel uploaded.
     documents: Vec<Vec<Value>>,
     strangers: Vec<String>,
     next_stranger: AtomicUsize,
     tries: AtomicUsize,
     sent: Mutex<Vec<Sent>>,
-    /// Ids that phones wrote.
+    /// Ids of messages from phones.
     written: Mutex<Vec<String>>,
-    /// Those of them with media, and to which channel.
+    /// Those with media, and the channels that they were sent to.
     attached: Mutex<Vec<(usize, String)>>,
 }
 
@@ -73,7 +74,7 @@ pub fn setting(name: &str, usual: usize) -> usize {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(usual)
 }
 
-/// A group of a channel and all whom it knows; somebody of them makes it.
+/// Creates a group of a channel and all known people, by one of these.
 async fn group(tenant: &Tenant, channel: &Paired, known: &[String]) -> String {
     let network = tenant.simulator();
     let mut members = known.to_vec();
@@ -121,7 +122,7 @@ impl Storm {
         }
         let groups = futures::future::join_all(paired.iter().map(|channel| group(&tenant, channel, &known))).await;
         let documents = futures::future::join_all(paired.iter().map(|channel| documents(&tenant, channel))).await;
-        // Retries of a send take another one each.
+        // Each retry of a send uses another stranger.
         let count = 2 * channels * sends / STRANGER_EVERY + 1_000;
         let first = 392_000_000_000_u64 + rand::random_range(0..1_000_000) * 100_000;
         for part in (0..count).step_by(1_000) {
@@ -156,7 +157,7 @@ impl Storm {
         self.groups.lock().unwrap()[channel].last().unwrap().clone()
     }
 
-    /// From now on a channel writes to another group, whose members it has told no key.
+    /// Lets a channel write to a new group from now on, whose members have not got a key.
     pub async fn regroup(&self, channel: usize) {
         let made = group(&self.tenant, &self.channels[channel], &self.known).await;
         self.groups.lock().unwrap()[channel].push(made);
@@ -166,14 +167,14 @@ impl Storm {
         &self.strangers[self.next_stranger.fetch_add(1, Ordering::Relaxed) % self.strangers.len()]
     }
 
-    /// Somebody writes to a channel for the first time, by the keys that the network has of it.
+    /// A stranger writes to a channel for the first time, with the prekeys that the network has of it.
     pub async fn meet(&self, channel: usize) {
         let network = self.tenant.simulator();
         let ids = network.text(self.stranger(), &self.channels[channel].number, "who is there?", 1).await;
         self.written.lock().unwrap().extend(ids);
     }
 
-    /// Each channel sends `each` texts, in order, through all nodes in turn; people write back meanwhile.
+    /// Each channel sends `each` texts, in order, through all nodes in turn, while people write back.
     pub async fn rage(&self, each: usize) {
         let senders = (0..self.channels.len()).map(|channel| async move {
             for n in 0..each {
@@ -204,7 +205,7 @@ impl Storm {
         futures::join!(futures::future::join_all(senders), futures::future::join_all(writers));
     }
 
-    /// One message, tried until it is taken. A broken connection or a 503 leaves open whether it was: only a 202 is a promise.
+    /// Retries a message until it is accepted. A broken connection or a 503 says nothing: only a 202 is a promise.
     async fn send(&self, channel: usize, n: usize) {
         let (nodes, start) = (self.cluster.node_ids(), Instant::now());
         let group = self.group_of(channel);
@@ -218,7 +219,7 @@ impl Storm {
                 &self.known[(channel + n) % self.known.len()]
             };
             let api = self.tenant.api(nodes[(channel + n + attempt) % nodes.len()]);
-            // No two tries say the same, so that a text that is there twice is one that was doubled.
+            // Each attempt has its own text, so a text that occurs twice was doubled.
             let tries = self.tries.fetch_add(1, Ordering::Relaxed);
             let mut words = text(to, &format!("try {tries}"));
             if n % MEDIA_EVERY == 1 {
@@ -279,7 +280,7 @@ impl Storm {
         );
     }
 
-    /// The network has all that was promised, once each, each channel's in the order of its promises.
+    /// The network has everything that was promised exactly once, in the order of each channel's promises.
     async fn prove_ledger(&self) {
         let network = self.tenant.simulator();
         let ledger = eventually("the network has every send that was taken", HEALED, async || {
@@ -303,7 +304,7 @@ impl Storm {
         assert_eq!(network.stat("conflicts").await, 0, "{}", network.stats().await);
     }
 
-    /// Everybody could read all that was written to them, once each.
+    /// Everybody could read every message to them, exactly once.
     async fn prove_inboxes(&self) {
         let network = self.tenant.simulator();
         let groups: HashSet<String> = self.groups.lock().unwrap().iter().flatten().cloned().collect();
@@ -350,7 +351,7 @@ impl Storm {
         }
     }
 
-    /// What came with media has it.
+    /// Received messages with media have their media.
     async fn prove_media(&self) {
         let attached = self.attached.lock().unwrap().clone();
         for (channel, id) in attached {
@@ -363,7 +364,7 @@ impl Storm {
         }
     }
 
-    /// All that was told of a message.
+    /// All events about a message.
     fn told(&self, event: &str, id: &str) -> Vec<Value> {
         let all = self.receiver.received().into_iter().map(|request| request.json());
         all.filter(|body| body["event"] == event && body["data"]["message_id"] == id).collect()
@@ -389,7 +390,7 @@ impl Storm {
     }
 }
 
-/// Owners are killed, then all nodes at once; then one stands still for ten seconds.
+/// Owners are killed, then all nodes at once; then one is paused for ten seconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn owners_that_are_killed_amid_sends_lose_and_double_nothing_and_use_no_key_twice() {
     let (channels, each) = (setting("STORM_CHANNELS", 12), setting("STORM_SENDS", 12));
@@ -421,7 +422,7 @@ async fn owners_that_are_killed_amid_sends_lose_and_double_nothing_and_use_no_ke
         let strike = async {
             storm.wait_under_way(before, half).await;
             cluster.pause(victim);
-            // The length of the fault, not a wait for anything.
+            // The duration of the fault, not a wait for a condition.
             tokio::time::sleep(seconds(10)).await;
             cluster.resume(victim);
         };

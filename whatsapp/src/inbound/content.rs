@@ -1,4 +1,4 @@
-//! What the library's messages say.
+//! Reads the content of the library's messages.
 
 use buffa::Message as _;
 use model::address::Address;
@@ -15,17 +15,17 @@ use super::message::{Own, address, without_device};
 use crate::media::{CameWith, Handle, Told};
 use crate::state::backend::Backend;
 
-/// Wrappings around a message that are taken off, beside those of the library's.
+/// Wrappers around a message that are removed, in addition to those that the library removes.
 const MOST_WRAPPINGS: usize = 4;
 
-/// Names of content that this release does not take apart, by the field that bears it.
+/// The name of content that this release does not decode, by the field that has it.
 macro_rules! unknown {
     ($message:expr; $($field:ident => $name:literal),* $(,)?) => {
         None$(.or_else(|| $message.$field.is_set().then_some($name)))*
     };
 }
 
-/// The media of one of the library's messages: they name the same things alike.
+/// The media of one of the library's messages; all kinds name these fields alike.
 macro_rules! media {
     ($message:expr, $kind:expr) => {
         Told {
@@ -42,7 +42,7 @@ macro_rules! media {
     };
 }
 
-/// Reads a message of somebody.
+/// Reads a received message.
 pub struct Reader<'a> {
     pub info: &'a MessageInfo,
     pub own: &'a Own,
@@ -52,7 +52,7 @@ pub struct Reader<'a> {
 type Said<'a> = (Content, Option<&'a wa::ContextInfo>);
 
 impl Reader<'_> {
-    /// What a message says, and what stands around it; none for what carries keys or is otherwise the protocol's own business.
+    /// The content and context of a message; `None` for messages of the protocol itself, such as those that carry keys.
     pub fn read(&self, message: &wa::Message) -> Option<(Content, Surroundings)> {
         let is_once = message.is_view_once();
         let (mut content, context) = self.said(base(message))?;
@@ -129,15 +129,15 @@ impl Reader<'_> {
         self.info.source.is_group || self.info.source.chat.is_group()
     }
 
-    /// The key of a message of this chat. The network writes it as its author sees the chat: whose a message is, is turned here to
-    /// how the channel sees it.
+    /// The key of a message of this chat. A key says `from_me` as its author sees it; this turns it to the channel's
+    /// view.
     pub(super) fn key(&self, key: &wa::MessageKey) -> Option<MessageKey> {
         let source = &self.info.source;
         let says_own = key.from_me.unwrap_or_default();
         let author = key.participant.as_deref().and_then(|author| author.parse::<Jid>().ok());
         let from_me = match author.and_then(|author| address(&author)).filter(|_| !says_own) {
             Some(author) => self.own.is(&author),
-            // In a direct chat it is one's or the other's.
+            // A message in a direct chat is of one side or the other.
             None if !self.is_group() => says_own == source.is_from_me,
             None => says_own && source.is_from_me,
         };
@@ -164,7 +164,7 @@ impl Reader<'_> {
     }
 }
 
-/// What is inside of its wrappings: those that the library knows, and others that are around usual messages.
+/// Unwraps a message: removes the wrappers that the library knows, then others that surround usual messages.
 fn base(message: &wa::Message) -> &wa::Message {
     let mut inner = message.get_base_message();
     for _ in 0..MOST_WRAPPINGS {
@@ -182,7 +182,7 @@ fn base(message: &wa::Message) -> &wa::Message {
     inner
 }
 
-/// The name of content that this release does not take apart; none where a message says nothing to anybody.
+/// The name of content that this release does not decode; `None` for a message without visible content.
 fn unknown(message: &wa::Message) -> Option<&'static str> {
     let named = unknown!(message;
         poll_update_message => "pollUpdateMessage",
@@ -319,7 +319,7 @@ fn answer(message: &wa::Message) -> Option<Said<'_>> {
     Some((content, reply.context_info.as_option()))
 }
 
-/// A card, with the numbers that its vCard names.
+/// A contact card, with the phone numbers in its vCard.
 fn card(contact: &message::ContactMessage) -> ContactCard {
     let vcard = contact.vcard.clone().unwrap_or_default();
     let phones = vcard.lines().filter_map(|line| {

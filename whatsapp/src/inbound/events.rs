@@ -1,5 +1,5 @@
-//! The library's events. Called inside its processing and before the acknowledgement is queued: a row that is appended here is
-//! durable before the network can be told that it came.
+//! Handles the library's events. The handler runs within the library's processing, before the acknowledgement is
+//! queued: a row that is appended here is durable before the network can receive the acknowledgement.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -24,13 +24,13 @@ use crate::state::backend::Backend;
 use crate::telemetry::{self, Asker};
 use crate::verdict;
 
-/// What nobody sends again: the network keeps messages no longer.
+/// How long the network keeps messages. A message older than this is not sent again.
 const NETWORK_KEEPS: Duration = Duration::from_secs(14 * 86_400);
 
-/// How long it may take to link a phone that has scanned a QR text at its last moment.
+/// How long linking may take for a phone that scanned a QR text at the last moment.
 const LINKED_WITHIN: Duration = Duration::from_secs(30);
 
-/// How soon the library shows an account as available that has another name, if it does.
+/// How soon the library would show an account as available after its name has changed.
 const SHOWN_WITHIN: Duration = Duration::from_secs(5);
 
 pub struct Events {
@@ -42,28 +42,28 @@ pub struct Events {
     pub client: Weak<Client>,
 }
 
-/// Messages that one receipt is for, at most. What phones send together is a few hundred.
+/// Messages in one receipt, at most. Phones combine a few hundred.
 const MOST_RECEIPTED: usize = 1_024;
 
-/// How many QR texts a pairing has. One of them may be made anew, which counts as the next one.
+/// QR texts of a pairing. One of them may be generated again, which counts as the next one.
 const QR_TEXTS: u8 = 6;
 
-/// How far a pairing has come.
+/// Progress of a pairing.
 #[derive(Default)]
 pub struct Pairing {
     shown: Mutex<u8>,
 }
 
-/// What the network said at the log-in that it keeps.
+/// The offline messages that the network announced at the login.
 ///
-/// The library asks for it piece by piece, and for no more of it after a minute. The rest would come at the next log-in, and
-/// whatever is new behind it.
+/// The library requests them in pieces, and stops after a minute. The rest would come only at the next login, and newer
+/// messages behind it.
 pub struct Backlog {
     announced: i32,
     since: Instant,
 }
 
-/// A little less than the minute that the library asks for pieces: it counts from elsewhere.
+/// A little less than the library's minute, which has another start.
 const ASKED_FOR: Duration = Duration::from_secs(50);
 
 impl Backlog {
@@ -71,8 +71,8 @@ impl Backlog {
         Self { announced, since: Instant::now() }
     }
 
-    /// Whether the library has given up on it amid its pieces: the owner `is_behind` with what came of them. Else the network had
-    /// counted wrong, and nothing more of it would come after another log-in.
+    /// Whether the library has given up before the last piece; `is_behind` says that the owner is still busy with the
+    /// others. If it is not, the announced number was wrong, and another login would bring nothing more.
     fn is_left(&self, came: i32, now: Instant, is_behind: bool) -> bool {
         came < self.announced && now.duration_since(self.since) >= ASKED_FOR && is_behind
     }
@@ -92,7 +92,7 @@ impl EventHandler for Events {
                 let expires_at = Timestamp::now().plus(qr.timeout);
                 self.line.report(SessionEvent::Qr { raw: qr.code.as_str().into(), expires_at, sequence });
             }
-            // Where a code holds that is typed on the phone, the library goes on.
+            // While a code for typing on the phone is valid, the library goes on.
             Event::PairingQrCodesExhausted(all) if all.disconnected => self.line.note_last(SessionEvent::QrTimeout),
             Event::PairError(error) => {
                 self.line.note_last(SessionEvent::PairingRefused { code: 0, text: error.error.clone() });
@@ -129,7 +129,7 @@ impl EventHandler for Events {
                     self.line.keep(id, message::time(update.timestamp), kind);
                 }
             }
-            // What the hook committed is there; what bypasses it has no other way.
+            // The hook has committed the other batches; messages that bypass the hook are only seen here.
             Event::Messages(batch) if !batch.hook_committed => {
                 let own = self.own();
                 for item in batch.iter() {
@@ -157,14 +157,14 @@ impl Events {
         self.client.upgrade().map(|client| Own::of(&client)).unwrap_or_default()
     }
 
-    /// Ends the library's run; what it has to say at the end it says.
+    /// Ends the library's run; it still emits its last events.
     fn stop(&self) {
         if let Some(client) = self.client.upgrade() {
             client.signal_shutdown_sync();
         }
     }
 
-    /// The library shows an account as available that has another name. That is taken back where it is not to be shown.
+    /// Hides an account again that must not be shown: the library shows it as available when its name changes.
     fn stay_hidden(&self) {
         let Some(client) = self.client.upgrade() else { return };
         let shown = client.wait_for_sent_node(NodeFilter::tag("presence").attr("type", "available"));
@@ -232,7 +232,7 @@ mod tests {
     use crate::inbound::inbox::tests::Nowhere;
     use crate::state::log::StateLog;
 
-    /// What hears the library's events, and what it reports.
+    /// An event handler, and the receiver of the events that it reports.
     fn session() -> (Events, mpsc::Receiver<SessionEvent>) {
         let fence = Fence::new(1, Instant::now() + Duration::from_secs(600));
         let (line, reported) = Line::new(fence, StateLog::new(Arc::new(Nowhere)));

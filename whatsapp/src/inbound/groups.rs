@@ -1,4 +1,4 @@
-//! What the network tells of groups.
+//! Notices of groups, and queries about them.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,19 +17,19 @@ use whatsapp_rust::{Client, ErrorChainExt, NodeFilter};
 use super::best;
 use super::message::{Own, address};
 
-/// How long a group that the channel is new in is asked for, and how soon again. What came behind it waits.
+/// How long, and how often, a group that the channel has entered is queried. Later items wait for it.
 const ASKED_FOR: Duration = Duration::from_secs(20);
 const ASKED_EVERY: Duration = Duration::from_millis(500);
 
-/// How long an answer that has come may take to be seen, too.
+/// How long it may take to see the raw answer of a query that has returned.
 const SEEN_WITHIN: Duration = Duration::from_millis(100);
 
-/// The item of an update; none of what the gateway has no word for.
+/// The item of a group update; `None` if the gateway has no name for the change.
 pub fn item(update: &GroupUpdate, own: &Own) -> Option<(Option<ItemId>, InboundKind)> {
     let group = address(&update.group_jid)?;
     let actor = update.participant.as_ref().and_then(|actor| best(actor, update.participant_pn.as_ref()));
     let news = news(&update.action, &group, actor.as_ref(), own)?;
-    // As the network numbers it, so that a repeat is named alike.
+    // The network's own number, so that a repeated notice has the same id.
     let id = update.notification_id.as_ref().map(|id| ItemId(format!("g/{group}/{id}/{}", update.action_index)));
     Some((id, InboundKind::Notice(Box::new(Notice { actor, news: News::Group { group, news } }))))
 }
@@ -87,7 +87,7 @@ fn named(participants: &[GroupParticipantInfo]) -> Vec<Address> {
     participants.iter().filter_map(named).collect()
 }
 
-/// The channel is new in a group, of which nothing else is known yet.
+/// The notice that the channel has entered a group, of which nothing else is known yet.
 fn entered(group: &Address, origin: GroupOrigin) -> GroupNews {
     let bare = Group {
         id: group.clone(),
@@ -106,8 +106,8 @@ fn entered(group: &Address, origin: GroupOrigin) -> GroupNews {
     GroupNews::Entered { group: Box::new(bare), origin }
 }
 
-/// Asks for the group that the channel is new in. What came meanwhile waits behind it, so that it is of a group that is known.
-/// Where the channel is out again, it stays without members, and the news of that follows.
+/// Queries a group that the channel has entered. Later items wait for it, so that their group is known. If the channel
+/// has left it again, the notice stays without members, and the notice of the leave follows.
 pub async fn complete(client: &Client, item: &mut InboundItem) {
     let InboundKind::Notice(notice) = &mut item.kind else { return };
     let News::Group { news: GroupNews::Entered { group, .. }, .. } = &mut notice.news else { return };
@@ -135,33 +135,33 @@ pub async fn complete(client: &Client, item: &mut InboundItem) {
     }
 }
 
-/// Asks anew to whom it goes what is written to a group. The library keeps that, and hears neither of whom the channel itself let in
-/// nor of what became of a group that it was out of: whoever is not known cannot read what is written.
+/// Queries a group's members again. The library caches them, but does not learn of members whom the channel itself
+/// admitted, nor of changes while it was out of the group; a member missing in the cache could not read messages.
 ///
 /// # Errors
-/// The network's, or that of the way to it.
+/// The network refuses or cannot be reached.
 pub async fn renew(client: &Client, group: &Jid) -> Result<(), GroupError> {
     Box::pin(client.groups().query_info_with_freshness(group, Freshness::Refresh)).await.map(drop)
 }
 
-/// A group as it is now; none where the gateway has no name for it.
+/// The current state of a group; `None` if the gateway has no name for it.
 ///
 /// # Errors
-/// The network's, or that of the way to it.
+/// The network refuses or cannot be reached.
 pub async fn whole(client: &Client, group: &Jid) -> Result<Option<Group>, GroupError> {
     let groups = client.groups();
     let (known, modes) = with_add_modes(client, &group.to_string(), groups.get_metadata(group)).await?;
     Ok(shown(&known, &modes))
 }
 
-/// Whether all members of a group may add others, by the user of its address.
+/// Whether all members of a group may add others, keyed by the user part of the group's address.
 pub type AddModes = HashMap<String, bool>;
 
-/// Asks of groups, and reads from the answer itself who may add members: the network writes that as bytes, and the library takes it
-/// from text alone. `from` is whom the answer comes from.
+/// Runs a query of groups, and reads from the raw answer who may add members: the network encodes that as bytes, and
+/// the library only reads text. `from` is the sender of the answer.
 ///
 /// # Errors
-/// Those of the question.
+/// Those of the query.
 pub async fn with_add_modes<T, E>(
     client: &Client,
     from: &str,
@@ -186,7 +186,7 @@ fn add_modes(answer: &NodeRef<'_>) -> AddModes {
 }
 
 pub fn shown(group: &GroupMetadata, modes: &AddModes) -> Option<Group> {
-    // A group that says nothing of it is as new ones are.
+    // A group without a mode has the default of new groups.
     let says = || group.member_add_mode.as_ref().is_none_or(|mode| *mode == MemberAddMode::AllMemberAdd);
     let member = |member: &Member| {
         let rank = match (member.is_super_admin(), member.is_admin()) {

@@ -1,4 +1,4 @@
-//! The durability hook: a message's receipt leaves once the owner has committed it.
+//! The durability hook: the receipt of a message leaves only after the owner has committed the message.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use crate::failpoint::{Point, reach};
 use crate::line::Line;
 use crate::state::backend::Backend;
 
-/// How long the owner may take, and what stands before the messages: a new group is asked for up to 20 s. After that the network
-/// keeps the messages, and sends them again.
+/// How long the owner may take, including items ahead of the messages: querying a new group takes up to 20 s. After
+/// that the network keeps the messages and sends them again.
 const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 
 pub struct Hook {

@@ -1,9 +1,11 @@
-//! Items on their way to the owner, in order; at most [`EVENT_WINDOW`] of them unacknowledged.
+//! Queue of items for the owner, in order; at most [`EVENT_WINDOW`] of them are unacknowledged.
 //!
-//! An item is kept in one of two ways: as a row (`x/`), which is durable before the network's acknowledgement can leave and goes
-//! when the owner has acknowledged it; or by the network itself, while the durability hook waits for the owner.
+//! An item is kept in one of two ways: as a row (`x/`), which is durable before the network's acknowledgement can leave
+//! and is deleted when the owner has acknowledged the item; or by the network, while the durability hook waits for the
+//! owner.
 //!
-//! A message that cannot be read is kept at once and told of a little later: its author is asked for it again, and as a rule sends it.
+//! A message that cannot be decrypted is kept at once and reported a little later: its author is asked for it again,
+//! and usually sends it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -28,14 +30,15 @@ use crate::telemetry::InboxRows;
 /// Items that may wait for the owner before the session stops reading.
 const MOST_WAITING: usize = 512;
 
-/// The same of receipts that came before it is known whether their message is accepted, of messages that may come again readable, and
-/// of what comes while the network is asked for what an item lacks: what these wait for has to be read.
+/// The same limit for receipts that came before the acceptance of their message, for messages that may come again
+/// readable, and while the network is queried for an incomplete item: the session has to read on to get what these wait
+/// for.
 const MOST_AHEAD: usize = 4_096;
 
-/// How long it then waits.
+/// How long the session waits for room before it ends.
 const ROOM_WITHIN: Duration = Duration::from_secs(60);
 
-/// How long a message that cannot be read may take to come again before it is told of.
+/// How long an undecryptable message may take to come again before it is reported.
 const READ_WITHIN: Duration = Duration::from_secs(10);
 
 pub struct Inbox {
@@ -44,7 +47,7 @@ pub struct Inbox {
     items: Mutex<Items>,
     more: Notify,
     less: Notify,
-    /// The owner takes items from the log-in on.
+    /// Notified at the login; items are reported from then on.
     open: Notify,
 }
 
@@ -52,15 +55,15 @@ pub struct Inbox {
 struct Items {
     next_row: u64,
     waiting: VecDeque<Waiting>,
-    /// Receipts of a group's members that came before it is known whether their message is accepted; after that they are counted.
+    /// Receipts of group members whose message is not known to be accepted; they are reported once it is.
     early: Vec<(MessageId, Item)>,
-    /// No receipt is early any more.
+    /// Whether no receipt counts as early any more.
     is_settled: bool,
-    /// The owner takes items.
+    /// Whether items are reported, which begins at the login.
     is_open: bool,
-    /// The network is asked for what the next item lacks.
+    /// Whether the network is being queried for the next item.
     is_asking: bool,
-    /// Messages that could not be read, and when each is told of.
+    /// Undecryptable messages, and when each is reported.
     unread: VecDeque<(Instant, Item)>,
     out: HashMap<ItemId, Out>,
     rows: InboxRows,
@@ -68,7 +71,7 @@ struct Items {
 
 enum Waiting {
     Item(Box<Item>),
-    /// What is said behind the items before it.
+    /// An event that is reported after the items before it.
     Event(SessionEvent),
 }
 
@@ -79,7 +82,7 @@ struct Item {
 
 enum Kept {
     Row(u64),
-    /// By the network; told when the owner has it, as often as it came.
+    /// By the network. The senders are notified when the owner has the item, one for each time that it came.
     Network(Vec<oneshot::Sender<()>>),
 }
 
@@ -110,7 +113,7 @@ impl Items {
         self.waiting.extend(known.into_iter().map(|(_, item)| Waiting::Item(Box::new(item))));
     }
 
-    /// What is reported next, or when it is looked again.
+    /// The next item or event to report, or when to look again.
     fn next(&mut self, now: Instant) -> Result<Waiting, Option<Instant>> {
         while self.unread.front().is_some_and(|(due, _)| *due <= now) {
             let told = self.unread.pop_front().map(|(_, item)| Waiting::Item(Box::new(item)));
@@ -119,7 +122,7 @@ impl Items {
         self.waiting.pop_front().ok_or_else(|| self.unread.front().map(|(due, _)| *due))
     }
 
-    /// Where a message has come that could not be read before, nothing is told of that. Gives the rows that this leaves.
+    /// Drops the undecryptable copies of a message that has now come readable, and returns the deletes of their rows.
     fn was_read(&mut self, item: &InboundItem) -> Vec<Write> {
         let mut rows = Vec::new();
         let Some(message) = message_of(item) else { return rows };
@@ -138,7 +141,7 @@ impl Items {
         rows
     }
 
-    /// How an item is kept that waits, or is not acknowledged.
+    /// How a waiting or unacknowledged item is kept.
     fn on_its_way(&mut self, id: &ItemId) -> Option<&mut Kept> {
         let waiting = self.waiting.iter_mut().find_map(|waiting| match waiting {
             Waiting::Item(item) if item.item.id == *id => Some(&mut item.kept),
@@ -147,7 +150,7 @@ impl Items {
         self.out.get_mut(id).map(|out| &mut out.kept).or(waiting)
     }
 
-    /// Before the log-in there is: what an earlier session left goes nowhere until the network's answer to that is read.
+    /// Before the login there is always room: earlier items stay until the network's answer to the login is read.
     fn has_room(&self) -> bool {
         let most = if self.is_asking { MOST_AHEAD } else { MOST_WAITING };
         !self.is_open || (self.waiting.len() < most && self.early.len() + self.unread.len() < MOST_AHEAD)
@@ -159,7 +162,7 @@ impl Items {
     }
 }
 
-/// A message of somebody, or of another device of the account.
+/// The message of an item, from somebody else or from another device of the account.
 fn message_of(item: &InboundItem) -> Option<&InboundMessage> {
     match &item.kind {
         InboundKind::Message(message) | InboundKind::OwnMessage(message) => Some(message),
@@ -167,14 +170,13 @@ fn message_of(item: &InboundItem) -> Option<&InboundMessage> {
     }
 }
 
-/// Whether somebody is asked for a message again.
+/// Whether the author is asked to send this message again.
 fn may_come_again(item: &InboundItem) -> bool {
     let waits = Content::Undecryptable { reason: UndecryptableReason::Waiting };
     message_of(item).is_some_and(|message| message.content == waits)
 }
 
-/// An item as its row. One that no batch could carry is brought into the bounds that its owner has for it; none where that does
-/// not help.
+/// Encodes an item as its row, cut to the owner's bounds if no batch could carry it; `None` if still too large.
 fn row(item: &mut InboundItem) -> Result<Option<Vec<u8>>, AuthError> {
     let packed = |item: &InboundItem| pack(item).map_err(|error| AuthError::Unreadable(error.to_string()));
     let whole = packed(item)?;
@@ -198,7 +200,7 @@ impl Inbox {
         Self { log, window, items: Mutex::default(), more: Notify::new(), less: Notify::new(), open: Notify::new() }
     }
 
-    /// Takes up what an earlier session left.
+    /// Loads the items that an earlier session left.
     ///
     /// # Errors
     /// A row cannot be read.
@@ -215,7 +217,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Keeps an item as a row; one without an id is named by its row. One that waits already, or is not acknowledged, is kept once.
+    /// Keeps an item as a row, whose name is the default id. An item that waits or is unacknowledged is not kept twice.
     ///
     /// # Errors
     /// The log is poisoned.
@@ -223,7 +225,8 @@ impl Inbox {
         self.keep_known(id, at, kind, |_| true)
     }
 
-    /// As [`keep`](Self::keep), of what may be about a message of the channel's: whether this session knows that message.
+    /// Like [`keep`](Self::keep), for an item that may be about a message of the channel; `knows` says whether that
+    /// message was accepted in this session.
     ///
     /// # Errors
     /// The log is poisoned.
@@ -246,20 +249,20 @@ impl Inbox {
         };
         self.log.append(Class::Wire, [Write::put(keys::inbox(number), row)])?;
         items.next_row += 1;
-        // The channel's phone helps out, too.
+        // The readable copy may also come here, from the channel's own phone.
         self.log.append(Class::Lazy, items.was_read(&item))?;
         items.take(Item { item, kept: Kept::Row(number) }, knows);
         self.more.notify_one();
         Ok(())
     }
 
-    /// A message is accepted, which has been told: what came early about it follows.
+    /// Releases the early receipts of a message whose acceptance has been reported.
     pub fn accepted(&self, id: &MessageId) {
         self.items.lock().release(|early| early == id);
         self.more.notify_one();
     }
 
-    /// What is not accepted by now was so before this session.
+    /// Releases all early receipts: messages that are not accepted by now were accepted in an earlier session.
     pub fn settle(&self) {
         let mut items = self.items.lock();
         items.is_settled = true;
@@ -267,12 +270,13 @@ impl Inbox {
         self.more.notify_one();
     }
 
-    /// Hands on an item that the network keeps. Resolves when the owner has it, or with an error when that will not be. Messages of one
-    /// chat, author and id are the same to their owner, and an author may use an id twice: another one waits for the first.
+    /// Queues an item that the network keeps. The receiver resolves when the owner has the item, or with an error if it
+    /// never will. To the owner, messages with the same chat, author and id are one; if an author reuses an id, the
+    /// second message waits for the first.
     pub fn pass_on(&self, item: InboundItem) -> oneshot::Receiver<()> {
         let (done, taken) = oneshot::channel();
         let mut items = self.items.lock();
-        // Where the log takes nothing more, the next session tells of it, behind the message itself.
+        // If the log is poisoned, the next session reports the undecryptable copy after the message itself.
         let _ = self.log.append(Class::Lazy, items.was_read(&item));
         if let Some(Kept::Network(others)) = items.on_its_way(&item.id) {
             others.push(done);
@@ -283,16 +287,16 @@ impl Inbox {
         taken
     }
 
-    /// Reports behind all items that wait now.
+    /// Reports an event after all items that wait now.
     pub fn tell_behind(&self, event: SessionEvent) {
         self.items.lock().waiting.push_back(Waiting::Event(event));
         self.more.notify_one();
     }
 
-    /// The owner has it. One that this session did not report is nothing.
+    /// Handles the owner's acknowledgement. Ignores items that this session did not report.
     ///
     /// # Errors
-    /// The log is poisoned: the row stays, and the item is reported again.
+    /// The log is poisoned; the row stays, and the item is reported again.
     pub fn acknowledge(&self, id: &ItemId) -> Result<(), AuthError> {
         let out = self.items.lock().out.remove(id);
         match out.map(|out| out.kept) {
@@ -302,7 +306,7 @@ impl Inbox {
             }
             Some(Kept::Network(waiting)) => {
                 for done in waiting {
-                    // The hook may have given up waiting.
+                    // The hook may have stopped waiting.
                     let _ = done.send(());
                 }
                 Ok(())
@@ -311,7 +315,7 @@ impl Inbox {
         }
     }
 
-    /// Waits until there is room; false when there is none for long.
+    /// Waits until there is room; `false` if there is none for [`ROOM_WITHIN`].
     pub async fn has_room(&self) -> bool {
         let room = async {
             loop {
@@ -325,12 +329,12 @@ impl Inbox {
         tokio::time::timeout(ROOM_WITHIN, room).await.is_ok()
     }
 
-    /// Whether an item waits for the owner.
+    /// Whether items wait for the owner.
     pub fn is_behind(&self) -> bool {
         !self.items.lock().waiting.is_empty()
     }
 
-    /// The session has logged in. What an earlier one could not read comes again, if it does, from here on.
+    /// Starts reporting, after the login. Undecryptable messages of an earlier session may come again from now on.
     pub fn open(&self) {
         let due = Instant::now() + READ_WITHIN;
         {
@@ -341,7 +345,7 @@ impl Inbox {
         self.open.notify_one();
     }
 
-    /// Reports what waits, one after the other, from the log-in on.
+    /// Reports items and events in order, from the login on.
     pub async fn pump(&self, line: &Line, client: &Client) {
         self.open.notified().await;
         loop {
@@ -360,7 +364,7 @@ impl Inbox {
                     }
                 }
             };
-            // First, since whoever waits to read on looks at it: the answer to what an item lacks has to be read.
+            // Set before the notification: whoever waits for room checks it, and has to read the query's answer.
             self.items.lock().is_asking = matches!(waiting, Waiting::Item(_));
             self.less.notify_one();
             let Item { mut item, kept } = match waiting {
@@ -391,7 +395,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Where nothing is stored.
+    /// A store that holds nothing.
     pub struct Nowhere;
 
     #[async_trait]

@@ -1,4 +1,4 @@
-//! The library's messages as the gateway's.
+//! Turns the library's messages into the gateway's.
 
 use chrono::{DateTime, Utc};
 use model::address::Address;
@@ -15,7 +15,7 @@ use super::content::Reader;
 use super::polls;
 use crate::state::backend::Backend;
 
-/// Who the channel is.
+/// The channel's own addresses.
 #[derive(Clone, Default)]
 pub struct Own {
     phone: Option<Address>,
@@ -31,7 +31,7 @@ impl Own {
         self.phone.as_ref()
     }
 
-    /// As the network writes them.
+    /// The addresses as the network writes them.
     pub fn names(&self) -> Vec<String> {
         [&self.phone, &self.lid].into_iter().flatten().map(Address::to_string).collect()
     }
@@ -45,24 +45,24 @@ pub fn time(at: DateTime<Utc>) -> Timestamp {
     Timestamp(at.timestamp_millis())
 }
 
-/// A name without the device.
+/// The name of an address without the device.
 pub fn without_device(jid: &Jid) -> String {
     jid.to_non_ad().to_string()
 }
 
-/// An address without the device; none for what the gateway has no name for.
+/// The address without the device; `None` if the gateway has no name for it.
 pub fn address(jid: &Jid) -> Option<Address> {
     Address::parse(&without_device(jid)).ok()
 }
 
-/// What a message is to the gateway; none when it is the protocol's own.
+/// The item kind of a message; `None` for a message of the protocol itself.
 pub fn kind(message: &wa::Message, info: &MessageInfo, own: &Own, backend: &Backend) -> Option<InboundKind> {
     let (content, around) = Reader { info, own, backend }.read(message)?;
     polls::keep(backend, message, &content, info);
     of(content, around, info, own)
 }
 
-/// A message that could not be read.
+/// The item kind of a message that could not be decrypted.
 pub fn undecryptable(info: &MessageInfo, own: &Own, reason: UndecryptableReason) -> Option<InboundKind> {
     let around = Surroundings { ephemeral_expiration: info.ephemeral_expiration, ..Surroundings::default() };
     of(Content::Undecryptable { reason }, around, info, own)
@@ -83,7 +83,7 @@ fn of(content: Content, around: Surroundings, info: &MessageInfo, own: &Own) -> 
     let from_phone = source.sender_alt.as_ref().filter(|alt| alt.is_pn() && source.sender.is_lid());
     let message = InboundMessage {
         id: MessageId(info.id.to_string()),
-        // A direct conversation is named as its author is.
+        // A direct chat has the address of the other side.
         chat: if is_direct && !source.is_from_me { from.clone() } else { chat },
         from,
         from_phone: from_phone.and_then(address),

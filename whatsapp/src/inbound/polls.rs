@@ -11,7 +11,7 @@ use super::message::without_device;
 use crate::state::backend::Backend;
 use crate::state::backend::polls::Author;
 
-/// Keeps what votes on a poll are opened with.
+/// Keeps the secret and options of a poll, to decrypt votes on it later.
 pub fn keep(backend: &Backend, message: &wa::Message, content: &Content, info: &MessageInfo) {
     let Content::Poll { options, .. } = content else { return };
     let context = message.message_context_info.as_option();
@@ -29,7 +29,7 @@ fn names(info: &MessageInfo) -> Vec<String> {
 }
 
 impl Reader<'_> {
-    /// A vote, where its poll is known.
+    /// The content of a vote; `None` if its poll is unknown.
     pub(super) fn vote(&self, update: &PollUpdateMessage) -> Option<Content> {
         let key = update.poll_creation_message_key.as_option()?;
         let vote = update.vote.as_option()?;

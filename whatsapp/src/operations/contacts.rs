@@ -1,4 +1,4 @@
-//! What is asked about people.
+//! Requests about people.
 
 use std::slice::from_ref;
 
@@ -9,8 +9,8 @@ use super::{Answered, Asked, outcome};
 use crate::inbound::message::address;
 
 impl Asked<'_> {
-    /// Which numbers are registered. Those of some countries are written in two ways, and the network names somebody in its own: who
-    /// is not found among the answers is asked about alone, so that the answer is about them.
+    /// Checks which numbers are registered. Some countries' numbers have two spellings, and the network answers with
+    /// its own: a number that is missing in the answer is asked for alone, so that the answer belongs to it.
     pub(super) async fn check(&self, phones: Vec<String>) -> Answered<Vec<ContactCheck>> {
         let contacts = self.client.contacts();
         let named: Vec<Jid> = phones.iter().map(|digits| Jid::pn(digits.as_str())).collect();

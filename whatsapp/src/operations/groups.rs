@@ -1,4 +1,4 @@
-//! What is asked about groups.
+//! Requests about groups.
 
 use model::address::Address;
 use model::group::{
@@ -19,10 +19,10 @@ use super::{Answered, Asked, Before, CONFLICT, Outcome, jid, outcome};
 use crate::inbound::groups::{creator, renew, shown, whole, with_add_modes};
 use crate::inbound::message::address;
 
-/// Who answers for all groups.
+/// The address that answers for all groups.
 const ALL_GROUPS: &str = "g.us";
 
-/// How much the network's clock may be behind.
+/// How far the network's clock may be behind.
 const CLOCKS_DIFFER: std::time::Duration = std::time::Duration::from_secs(60);
 
 impl Asked<'_> {
@@ -55,7 +55,8 @@ impl Asked<'_> {
                 Ok(GroupAnswer::Done)
             }
             GroupOperation::Invite { group } => self.invite(&group, false).await,
-            // Asked again, too: whether the present one was made for this very question cannot be seen, and nobody was told that.
+            // Revoked again on a retry, too: it cannot be seen whether the present code was made for this request, and
+            // nobody was told that code.
             GroupOperation::RevokeInvite { group } => self.invite(&group, true).await,
             GroupOperation::Preview { invite_code } => {
                 let shown = groups.get_invite_info(&invite_code).await.map_err(outcome)?;
@@ -80,12 +81,13 @@ impl Asked<'_> {
                 } else {
                     groups.reject_membership_requests(&at, &named).await
                 };
-                // Asked again, who does not wait any more was decided on by the first one.
+                // On a retry, people who no longer wait were decided on by the first attempt.
                 let is_done = |code: u16| self.is_again() && code == 404;
                 let results = results(&participants, &named, &decided.map_err(outcome)?, is_done);
                 let let_in = done(&results);
                 if approve && !let_in.is_empty() {
-                    // First, as nobody may ask again. Where somebody does, its id says that it is the same.
+                    // Reported before the renewal, which may fail without a retry. If there is one, the same item id
+                    // marks the repeat.
                     let news = GroupNews::Added { participants: let_in, reason: AddedReason::Approved };
                     self.tell_of(0, group, news);
                     self.renew(&at).await?;
@@ -99,8 +101,8 @@ impl Asked<'_> {
         self.tell(part, News::Group { group, news });
     }
 
-    /// Where that has no answer, what was asked has none: the members are asked for again before the next message, and the next session
-    /// begins with no group that it knows.
+    /// Queries the group's members again. If that gets no answer, the request has none: the next message queries the
+    /// members first, and the next session begins without cached groups.
     async fn renew(&self, group: &Jid) -> Answered<()> {
         renew(self.client, group).await.map_err(|_| Outcome::Open)
     }
@@ -109,7 +111,7 @@ impl Asked<'_> {
         whole(self.client, group).await.map_err(outcome)?.ok_or_else(nameless)
     }
 
-    /// The preview is made by the network.
+    /// Sets or removes a group's picture. The network makes the preview.
     async fn set_group_picture(&self, group: &Jid, picture: Option<Picture>) -> Answered<GroupAnswer> {
         let groups = self.client.groups();
         let there = async || self.client.contacts().get_profile_picture(group, false).await.map_err(outcome);
@@ -154,7 +156,7 @@ impl Asked<'_> {
         Ok(GroupAnswer::Created { group, participants_result })
     }
 
-    /// The group that an earlier session made for this very question.
+    /// The group that an earlier session created for this request.
     async fn made_before(&self, subject: &str) -> Answered<Option<GroupMetadata>> {
         let Before::Asked(at) = self.before else { return Ok(None) };
         let not_before = at.minus(CLOCKS_DIFFER).unix_seconds();
@@ -168,7 +170,7 @@ impl Asked<'_> {
         Ok(made)
     }
 
-    /// Several questions, in order; the first refusal ends it, and what was done until then is told.
+    /// Sends one request for each change, in order. The first refusal ends this; changes made until then are reported.
     async fn change_group(&self, group: &Address, at: &Jid, changes: GroupChanges) -> Answered<()> {
         let mut done = GroupChanges::default();
         let asked = self.change_one_by_one(at, changes, &mut done).await;
@@ -237,7 +239,7 @@ impl Asked<'_> {
             ParticipantAction::Promote => groups.promote_participants(at, &named).await,
             ParticipantAction::Demote => groups.demote_participants(at, &named).await,
         };
-        // Asked again, what is so already was done by the first one.
+        // On a retry, a state that exists already was reached by the first attempt.
         let is_done = |code: u16| match action {
             ParticipantAction::Add => self.is_again() && matches!(code, 408 | 409),
             ParticipantAction::Remove => self.is_again() && code == 404,
@@ -245,7 +247,7 @@ impl Asked<'_> {
         };
         let mut results = results(&participants, &named, &answered.map_err(outcome)?, is_done);
         if action != ParticipantAction::Add {
-            // Whom the network does not find is no member.
+            // Somebody whom the network does not find is not a member.
             let unknown = results.iter_mut().filter(|result| result.status == ParticipantStatus::NotFound);
             unknown.for_each(|result| result.status = ParticipantStatus::NotMember);
         }
@@ -273,7 +275,7 @@ impl Asked<'_> {
         let group = match groups.join_with_invite_code(invite_code).await.map_err(outcome) {
             Ok(JoinGroupResult::Joined(group)) => group,
             Ok(JoinGroupResult::PendingApproval(group)) => {
-                // The network names it where it likes.
+                // The network may return another name of the group.
                 let id = match address(&group) {
                     Some(id) if group.is_group() => id,
                     _ => preview(&groups.get_invite_info(invite_code).await.map_err(outcome)?)?.id,
@@ -319,7 +321,7 @@ fn preview(group: &GroupMetadata) -> Answered<GroupPreview> {
     })
 }
 
-/// Whether somebody who was named is somebody whom the network tells of.
+/// Whether a participant of the request is a participant of the answer.
 fn is_same(named: &Jid, told: &Jid, phone: Option<&Jid>) -> bool {
     [Some(told), phone].into_iter().flatten().any(|told| told.user == named.user && told.server == named.server)
 }
@@ -334,7 +336,7 @@ fn results(
     let result = |(asked, named): (&Address, &Jid)| {
         let of_one =
             |(_, told): &(usize, &ParticipantChangeResponse)| is_same(named, &told.jid, told.phone_number.as_ref());
-        // Somebody who is named twice may be answered for twice.
+        // A participant named twice may have two answers.
         let next = answered.iter().enumerate().filter(of_one).find(|(place, _)| !taken[*place]);
         let told = next.or_else(|| answered.iter().enumerate().find(of_one)).map(|(place, told)| {
             taken[place] = true;
@@ -347,7 +349,7 @@ fn results(
                 Some(code) if is_done(code) => ParticipantStatus::Ok,
                 Some(code) => status(code),
             },
-            // The network is silent about what went well only where it says nothing of anybody.
+            // Without any entries the network means success for all; a single missing entry is a failure.
             None if answered.is_empty() => ParticipantStatus::Ok,
             None => ParticipantStatus::Failed,
         };
@@ -369,7 +371,7 @@ fn status(code: u16) -> ParticipantStatus {
     }
 }
 
-/// Those for whom it went well.
+/// The participants with status `ok`.
 fn done(results: &[ParticipantResult]) -> Vec<Address> {
     let well = results.iter().filter(|result| result.status == ParticipantStatus::Ok);
     well.map(|result| result.id.clone()).collect()

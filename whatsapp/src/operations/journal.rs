@@ -1,6 +1,6 @@
-//! What was asked, by its id: the same may be asked again in a later session, and is done once.
+//! Journal of requests by id: a request may come again in a later session, and is executed once.
 //!
-//! A row stands before the first byte of a question leaves, and is replaced by the answer.
+//! A row is stored before the first byte of a request leaves, and is replaced by the answer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::state::keys;
 use crate::state::log::{Class, StateLog, Write};
 use crate::state::rows::{pack, unpack};
 
-/// Rows that are kept; the oldest go.
+/// Rows that are kept; the oldest are deleted.
 const MOST_ROWS: usize = 64;
 
-/// How long the same may be asked again.
+/// How long the same request may come again.
 const KEPT_FOR: Duration = Duration::from_secs(600);
 
-/// The largest row; a larger answer is not kept, and asked for again.
+/// The largest row. A larger answer is not kept, and is requested again.
 const LARGEST: usize = 64 << 10;
 
 #[derive(Serialize, Deserialize)]
@@ -32,17 +32,17 @@ struct Row {
     answer: Option<Answer>,
 }
 
-/// What is known of a question.
+/// What the journal knows of a request.
 pub enum Before {
     Nothing,
-    /// An earlier session asked it at that time, and no answer is known.
+    /// An earlier session made the request at this time; no answer is known.
     Asked(Timestamp),
     Answered(Box<Answer>),
 }
 
 pub struct Journal {
     log: Arc<StateLog>,
-    /// The rows, the oldest first.
+    /// Names of the rows, the oldest first.
     rows: Mutex<VecDeque<(Timestamp, String)>>,
 }
 
@@ -51,14 +51,14 @@ impl Journal {
         Self { log, rows: Mutex::default() }
     }
 
-    /// Takes up what earlier sessions noted; true where nobody heard what became of some of it.
+    /// Reads the rows of earlier sessions; `true` if some of them have no answer.
     ///
     /// # Errors
     /// The store cannot be read.
     pub fn take_up(&self) -> Result<bool, AuthError> {
         let (mut rows, mut is_open) = (Vec::new(), false);
         for name in self.log.names(keys::JOURNAL) {
-            // One that cannot be read is of no use, and too old.
+            // An unreadable row is useless; it sorts as the oldest, and is swept.
             let row = self.log.get(&name)?.and_then(|row| unpack::<Row>(&row).ok());
             is_open |= row.as_ref().is_none_or(|row| row.answer.is_none());
             rows.push((row.map_or(Timestamp(0), |row| row.at), name));
@@ -69,7 +69,7 @@ impl Journal {
         Ok(is_open)
     }
 
-    /// Notes a question before it is asked, and says what is known of it.
+    /// Records a request before it is made, and returns what is known of it.
     pub fn begin(&self, id: Uuid) -> Before {
         let name = keys::journal(id);
         let known = self.log.get(&name).ok().flatten().and_then(|row| unpack::<Row>(&row).ok());
@@ -91,7 +91,7 @@ impl Journal {
         self.put(&keys::journal(id), &row);
     }
 
-    /// It was refused: the next one that asks is told so again.
+    /// Deletes the row of a refused request: a repeat is refused by the network again.
     pub fn forget(&self, id: Uuid) {
         let name = keys::journal(id);
         self.rows.lock().retain(|(_, known)| *known != name);
@@ -109,7 +109,7 @@ impl Journal {
 
     fn put(&self, name: &str, row: &Row) {
         match pack(row) {
-            // A poisoned log lets no byte leave, and ends the session by itself.
+            // A poisoned log lets no byte leave, and ends the session.
             Ok(row) if row.len() <= LARGEST => drop(self.log.append(Class::Wire, [Write::put(name, row)])),
             Ok(_) => tracing::debug!(name, "an answer is too large to be kept"),
             Err(error) => tracing::warn!(%error, "an operation could not be recorded"),
@@ -117,7 +117,7 @@ impl Journal {
     }
 
     fn delete(&self, name: String) {
-        // As above: nothing follows on a poisoned log.
+        // A poisoned log ends the session.
         let _ = self.log.append(Class::Lazy, [Write::delete(name)]);
     }
 }

@@ -1,4 +1,4 @@
-//! What the channel shows of itself: that it is there, and that it writes.
+//! The presence that the channel shows: available, and typing.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use whatsapp_rust::features;
 
 use super::{Answered, Asked, CONFLICT, Outcome, jid, outcome};
 
-/// How long the library may take until it has shown the account; the owner waits a little longer.
+/// How long the library may take to show the account as available after a login; the owner waits a little longer.
 const SHOWN_WITHIN: Duration = Duration::from_secs(18);
 
 impl Asked<'_> {
     pub(super) async fn show(&self, presence: Presence, to: Option<Address>) -> Answered<()> {
         if presence.is_of_account() {
-            // Whether it can be shown now or not: the library shows the account by itself, too.
+            // Noted even if it cannot be shown now: the library also shows the account by itself.
             self.line.set_hides(presence == Presence::Unavailable);
         }
         let chat = || match &to {
@@ -31,8 +31,8 @@ impl Asked<'_> {
         }
     }
 
-    /// The account's presence, once the library has shown it as available: it does so after each log-in, whatever is wanted. The
-    /// network shows nobody who has no name.
+    /// The account's presence, once the library has shown it as available, as it does after each login. The network
+    /// shows no account without a name.
     async fn account(&self) -> Answered<features::Presence<'_>> {
         self.client.wait_for_connected(SHOWN_WITHIN).await.map_err(outcome)?;
         if self.client.push_name().is_empty() {

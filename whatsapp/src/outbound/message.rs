@@ -1,4 +1,4 @@
-//! The gateway's messages as the library's.
+//! Builds the library's messages from the gateway's.
 
 use buffa::MessageField;
 use model::address::Address;
@@ -11,10 +11,10 @@ use waproto::whatsapp::message;
 use super::feature;
 use crate::media::Handle;
 
-/// The message of a content to somebody. All in it is the same whoever sends it again; so is `secret`.
+/// Builds a message with a content to a recipient. The result is the same whoever sends it, as is `secret`.
 ///
 /// # Errors
-/// The feature that this release cannot send.
+/// The name of the feature that this release cannot send.
 pub fn build(to: &Jid, content: &Content, around: &Surroundings, secret: [u8; 32]) -> Result<wa::Message, String> {
     let context = context(around);
     let said_at = around.said_at.map(|at| at.0);
@@ -119,7 +119,7 @@ fn text_message(message: &mut wa::Message, text: &str, around: &Surroundings, co
     });
 }
 
-/// The fields in which the network's messages say alike where their bytes are.
+/// Builds a media message; all kinds share the fields that say where the bytes are.
 macro_rules! with_media {
     ($message:ident, $media:expr, $handle:expr, $context:expr; $($field:ident: $value:expr),* $(,)?) => {
         message::$message {
@@ -213,7 +213,7 @@ fn card(contact: &ContactCard) -> message::ContactMessage {
     }
 }
 
-/// The key of a message in the chat that this one goes to. In a group it names the author, unless that is the channel.
+/// The key of a message in the chat that this message goes to. In a group it names an author other than the channel.
 fn key(to: &Jid, target: &MessageKey, around: &Surroundings) -> wa::MessageKey {
     let author = around.target_author.as_ref().filter(|_| to.is_group() && !target.from_me);
     wa::MessageKey {
@@ -224,7 +224,7 @@ fn key(to: &Jid, target: &MessageKey, around: &Surroundings) -> wa::MessageKey {
     }
 }
 
-/// What stands around a message; nothing where nothing does.
+/// The context of a message: quote, mentions and such. Unset when there is none.
 fn context(around: &Surroundings) -> MessageField<wa::ContextInfo> {
     let Surroundings { quoted, mentions, mentions_all, forwarded, ephemeral_expiration, .. } = around;
     let mentions_some = *mentions_all || !mentions.is_empty();
@@ -242,7 +242,7 @@ fn context(around: &Surroundings) -> MessageField<wa::ContextInfo> {
     if let Some(quoted) = quoted {
         context.stanza_id = Some(quoted.message_id.to_string());
         context.participant = Some(quoted.from.to_string());
-        // Who reads it has the message itself, as a rule; what is not text shows as empty where they have not.
+        // Recipients usually have the quoted message; for those who do not, a quote other than text shows as empty.
         let text = Some(quoted.text.clone().unwrap_or_default());
         context.quoted_message = MessageField::some(wa::Message { conversation: text, ..Default::default() });
     }

@@ -1,9 +1,10 @@
-//! The LIDs of people whom the channel is about to write to.
+//! Looks up the LIDs of people before the channel writes to them.
 //!
-//! The library begins a session under the name that it knows. One under a number is moved as soon as the LID becomes known, and takes
-//! the place of whatever session stands there: where both sides write to each other for the first time at once, of the one that the
-//! other side began. What it still writes in that cannot be read, as the one-time prekey for it is used up. (In 0.7.0:
-//! `migrate_signal_sessions_with_backend`, whose number wins.) So nothing is begun with somebody whose LID the network would tell.
+//! The library begins a session under the name that it knows. A session under a number is moved when the LID becomes
+//! known, and replaces the session that stands there: if both sides write to each other for the first time at once, the
+//! one that the other side began. Its further messages are then unreadable, since their one-time prekey is used up. (In
+//! 0.7.0: `migrate_signal_sessions_with_backend`, where the number wins.) So no session is begun with somebody whose
+//! LID the network would tell.
 
 use std::collections::HashSet;
 
@@ -16,10 +17,10 @@ use whatsapp_rust::Client;
 
 use super::{Unsent, caught_up};
 
-/// People who are asked for at a time, and whose pairs of names are stored at a time.
+/// People whose LIDs are requested, and then stored, at a time.
 const ASKED_AT_ONCE: usize = 256;
 
-/// People without a LID who are remembered, so that they are asked for once in a session.
+/// People without a LID who are remembered, so that a session asks for each only once.
 const MOST_WITHOUT: usize = 4_096;
 
 #[derive(Default)]
@@ -28,16 +29,18 @@ pub struct Names {
 }
 
 impl Names {
-    /// Learns the LIDs of those of them who are known by numbers alone. Of people who were written to before this asks nobody.
+    /// Learns the LIDs of people who are known only by their number. For people who were written to before this sends
+    /// no request.
     ///
     /// # Errors
-    /// The network does not answer, or the log is poisoned. A network that answers and does not tell keeps nobody from being written to.
+    /// The network does not answer, or the log is poisoned. If the network answers without a LID, the channel writes to
+    /// the number.
     pub async fn learn(&self, client: &Client, people: &[Jid]) -> Result<(), Unsent> {
         let unknown = self.unknown(client, people).await?;
         if unknown.is_empty() {
             return Ok(());
         }
-        // What waited at the network may tell some of them, and none of it may be stored before it is whole.
+        // Offline messages may bring some of the LIDs, and none may be stored before all offline messages are in.
         caught_up(client).await?;
         for asked in unknown.chunks(ASKED_AT_ONCE) {
             let query = LidQuerySpec::new(asked.to_vec(), Uuid::new_v4().to_string());

@@ -1,4 +1,4 @@
-//! What goes out next: messages that were taken and those that are out, what each waits for, and what the network has said of it.
+//! The queue of outgoing messages: those waiting and those sent, what each waits for, and the network's answers.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -10,66 +10,67 @@ use wacore_binary::Jid;
 
 use super::TOO_MANY;
 
-/// How long the next message of a chat waits for the network's word on the one before it. A network that says nothing for longer
-/// has lost one of them, and the outbox sends it again.
+/// How long the next message of a chat waits for the network's answer to the one before it. After that one of the two
+/// got lost, and the outbox sends the message again.
 const HEARD_WITHIN: Duration = Duration::from_secs(2);
 
-/// How soon a message goes out again that the network refused for now; twice as late each time, up to so much.
+/// Backoff of a temporarily refused message: the first delay, which doubles each time, and the longest one.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
 const AGAIN_AT_MOST: Duration = Duration::from_secs(64);
 
-/// How often it does so by itself. After that it goes out when the outbox gives it again, or before others of its chat.
+/// How often a refused message is sent again automatically. After that it goes out when the outbox gives it again, or
+/// before the next message of its chat.
 const MOST_AGAIN: u32 = 6;
 
-/// How long those behind it in its chat wait for it. After that they are tried, too: one message must not keep a chat from all
-/// others for ever.
+/// How long later messages of a chat wait for a refused one. Then they are tried, too: it must not block the chat
+/// forever.
 const HELD_FOR: Duration = Duration::from_secs(600);
 
-/// Written messages whose acceptance is looked for. The outbox of a channel holds fewer.
+/// Sent messages whose acceptance is tracked. The outbox of a channel holds fewer.
 const MOST_WRITTEN: usize = 4_096;
 
 #[derive(Default)]
 pub struct State {
-    /// Taken and not written.
+    /// Queued and not sent.
     pub queued: HashSet<MessageId>,
     written: HashMap<MessageId, Written>,
     order: VecDeque<MessageId>,
-    /// The last message written to a chat, while the network has not settled it.
+    /// The last message sent to each chat, until the network has settled it.
     last: HashMap<Address, Unsettled>,
-    /// Groups of whose messages the network has some, and up to where their key was told by those.
+    /// Groups with accepted messages, and up to which number their key distributions are confirmed by those.
     pub told: HashMap<String, u64>,
-    /// Groups whose members are others than was thought: they are asked for again before the next message.
+    /// Groups whose members may have changed: they are queried before the next message.
     pub stale: HashSet<Jid>,
-    /// Until when nothing is written, as the network has said that the channel writes too much.
+    /// Until when nothing is sent, since the network has said that the channel sends too much.
     quiet_until: Option<Instant>,
 }
 
 struct Written {
     to: Jid,
-    /// How many members of a group will tell that they have it.
+    /// The number of a group's members who will send receipts.
     recipients: Option<u32>,
-    /// Up to where keys of groups were told when it had left.
+    /// The number of the last key distribution before the message left.
     told: u64,
     is_accepted: bool,
 }
 
-/// A message that those behind it in its chat wait for.
+/// A sent message that later messages of its chat wait for.
 struct Unsettled {
     message: Outbound,
-    /// How often it was refused for now, and whether the last time, too.
+    /// How often the network refused it temporarily, and whether that was its last answer.
     refusals: u32,
     is_refused: bool,
-    /// When it goes out again, if it was refused; else until when it is waited for.
+    /// When it is sent again, if it was refused; else the deadline of the wait for it.
     until: Instant,
 }
 
 impl State {
-    /// A message is on its way out, for the first time or once more.
+    /// Notes that a message is being sent, for the first time or again.
     pub fn note_written(&mut self, message: Outbound, to: Jid, recipients: Option<u32>) {
         let id = message.id.clone();
         let refusals = self.last.get(&message.to).filter(|last| last.message.id == id).map_or(0, |last| last.refusals);
         let until = Instant::now() + HEARD_WITHIN;
-        // What is written again waits anew for its answer, and remembers how often it was refused.
+        // A message that is sent again waits again for its answer; its number of refusals stays.
         self.last.insert(message.to.clone(), Unsettled { message, refusals, is_refused: false, until });
         let written = Written { to, recipients, told: 0, is_accepted: false };
         if self.written.insert(id.clone(), written).is_none() {
@@ -83,7 +84,7 @@ impl State {
         }
     }
 
-    /// The network has a message, of which it had not said so: how many members of its group will tell that they have it.
+    /// Notes the first acceptance of a message, and returns how many members of its group will send receipts.
     pub fn accept(&mut self, id: &MessageId) -> Option<Option<u32>> {
         let written = self.written.get_mut(id).filter(|written| !written.is_accepted)?;
         written.is_accepted = true;
@@ -97,19 +98,19 @@ impl State {
         self.written.get(id).is_some_and(|written| written.is_accepted)
     }
 
-    /// Where a message went.
+    /// The chat that a message was sent to.
     pub fn chat_of(&self, id: &MessageId) -> Option<Jid> {
         self.written.get(id).map(|written| written.to.clone())
     }
 
-    /// A message has left, which may have taken long: the network's word on it is waited for from here on.
+    /// Restarts the wait for the network's answer when a message has left, since sending may have taken long.
     pub fn wait_from_now(&mut self, id: &MessageId) {
         if let Some(last) = self.last.values_mut().find(|last| last.message.id == *id && !last.is_refused) {
             last.until = Instant::now() + HEARD_WITHIN;
         }
     }
 
-    /// Notes up to where keys of groups were told when a message had left. The network's word on it may be here already.
+    /// Records the last key distribution before a message left. The network may have accepted the message already.
     pub fn has_told(&mut self, id: &MessageId, told: u64) {
         let Some(written) = self.written.get_mut(id) else { return };
         written.told = told;
@@ -118,14 +119,14 @@ impl State {
         }
     }
 
-    /// The network has a message: where it is to a group, whom it told the group's key has that.
+    /// Confirms the key distributions of an accepted message, if it went to a group.
     fn has_taken(&mut self, id: &MessageId) {
         let Some(written) = self.written.get(id).filter(|written| written.recipients.is_some()) else { return };
         let until = self.told.entry(written.to.to_string()).or_default();
         *until = (*until).max(written.told);
     }
 
-    /// What is written next of those that were refused for now, and of those that are held, in their order.
+    /// The next message to send: a refused one that is due, or the first held one that may go.
     pub fn next(&mut self, held: &VecDeque<Held>, now: Instant) -> Next {
         if self.quiet_until.is_some_and(|until| now < until) {
             return Next::Nothing(self.quiet_until);
@@ -152,14 +153,14 @@ impl State {
             let at = at.min(*until);
             due = Some(due.map_or(at, |due| due.min(at)));
             if holds_all {
-                // What a channel sends goes out in its order, as far as the network takes it.
+                // Messages of a channel go out in order, unless the network refuses one.
                 break;
             }
         }
         Next::Nothing(due)
     }
 
-    /// What a message has to wait for.
+    /// What a message waits for.
     fn before(&mut self, message: &Outbound, now: Instant) -> Before {
         let Some(last) = self.last.get(&message.to).filter(|last| last.message.id != message.id) else {
             return Before::Nothing;
@@ -175,7 +176,7 @@ impl State {
         }
     }
 
-    /// The network has refused a message for now: it goes out again, the later the more often that was.
+    /// Schedules a temporarily refused message, with a backoff that grows with its refusals.
     pub fn refuse_for_now(&mut self, id: &MessageId, is_too_many: bool, now: Instant) {
         let Some(last) = self.last.values_mut().find(|last| last.message.id == *id) else { return };
         let until = now + again_after(last.refusals);
@@ -185,7 +186,7 @@ impl State {
         }
     }
 
-    /// The network does not answer for now what is asked before a message can leave: that is as if it had refused the message so.
+    /// Holds a message back as if refused, since a request that precedes it was refused temporarily.
     pub fn hold_back(&mut self, message: &Outbound, code: u16, now: Instant) {
         if self.last.get(&message.to).is_none_or(|last| last.message.id != message.id) {
             let last = Unsettled { message: message.clone(), refusals: 0, is_refused: false, until: now };
@@ -194,27 +195,27 @@ impl State {
         self.refuse_for_now(&message.id, code == TOO_MANY, now);
     }
 
-    /// Those behind a message need not wait for it any more.
+    /// Lets the messages behind this one go.
     pub fn settle(&mut self, id: &MessageId) {
         self.last.retain(|_, last| last.message.id != *id);
     }
 }
 
-/// What a message has to wait for that is to be written to a chat.
+/// What a message waits for before it may be sent to its chat.
 enum Before {
     Nothing,
-    /// The network's word on the one before it, until then.
+    /// For the network's answer to the message before it, until then.
     Word(Instant),
-    /// The one before it, which was refused for now and goes out again then.
+    /// For the message before it, which was refused temporarily and is sent again then.
     Refused(Instant),
-    /// This one, which goes out again first.
+    /// For this message, which is sent again first.
     Again(Box<Outbound>),
 }
 
-/// A message that was taken and is not written.
+/// A message that is queued and not sent.
 pub struct Held {
     pub message: Box<Outbound>,
-    /// How long it waits for the one before it in its chat.
+    /// Until when it waits for the message before it in its chat.
     until: Instant,
 }
 
@@ -224,17 +225,17 @@ impl Held {
     }
 }
 
-/// What is written next.
+/// What is sent next.
 pub enum Next {
-    /// What was refused for now.
+    /// This message, which was refused temporarily.
     Again(Box<Outbound>),
-    /// The one at this place of those that are held.
+    /// The held message at this index.
     Held(usize),
-    /// Nothing before then, unless something is heard or taken.
+    /// Nothing before this time, unless the network answers or a message is queued.
     Nothing(Option<Instant>),
 }
 
-/// How soon a message goes out again that was refused for now so many times before.
+/// The delay before a message is sent again after so many earlier refusals.
 fn again_after(refusals: u32) -> Duration {
     AGAIN_AFTER.saturating_mul(1 << refusals.min(16)).min(AGAIN_AT_MOST)
 }
@@ -289,7 +290,7 @@ mod tests {
         waiting.pop_back();
         assert_eq!(next(&mut state, &waiting, now), Err(Some(AGAIN_AFTER)));
         assert_eq!(next(&mut state, &waiting, now + AGAIN_AFTER), Ok("A".into()));
-        // A message that was refused too often no longer goes out again by itself, but still before others of its chat.
+        // A message that was refused too often is sent again only before others of its chat.
         state.last.values_mut().for_each(|last| last.refusals = MOST_AGAIN + 1);
         assert_eq!(next(&mut state, &VecDeque::new(), now + AGAIN_AFTER), Err(None));
         assert_eq!(next(&mut state, &waiting, now + AGAIN_AFTER), Ok("A".into()));

@@ -1,8 +1,8 @@
-//! The client library's store, all five traits of it, over the state log.
+//! The client library's store: all five of its traits, on top of the state log.
 //!
-//! No call waits: each is ready when it is first polled, so nothing else of the client runs between two of them. What each
-//! stores, and whether the wire waits for it ([`Class`]), is in `docs` of the driver; a file each for the [`signal`],
-//! [`appstate`], [`protocol`], [`secrets`] and [`device`] traits; [`polls`] is what the driver keeps beside.
+//! No call waits: each is ready on its first poll, so nothing else of the client runs between two of them. The driver's
+//! document says what each call stores, and whether the wire waits for it ([`Class`]). The traits are in [`signal`],
+//! [`appstate`], [`protocol`], [`secrets`] and [`device`]; [`polls`] holds rows of the driver's own.
 
 mod appstate;
 mod device;
@@ -30,24 +30,25 @@ use super::keys;
 use super::log::{Class, LARGEST_ROW, StateLog, Write};
 use super::rows::{pack, unpack};
 
-/// A state of more bytes is thinned to so many when a session begins. The store takes 32 MiB, and ends the session that wants more.
+/// Size above which a state is thinned when a session begins, and the size that it is thinned to, in bytes. The store
+/// takes 32 MiB, and ends a session that needs more.
 pub const THINNED_ABOVE: u64 = 24 << 20;
 pub const THINNED_TO: u64 = 16 << 20;
 
-/// Told of each pair of a LID and a phone number that was not known before.
+/// Called with each new pair of a LID and a phone number.
 pub type OnPair = Box<dyn Fn(&LidPnMappingEntry) + Send + Sync>;
 
 pub struct Backend {
     log: Arc<StateLog>,
-    /// Who the channel is, once it is paired: the users of its phone address and its LID.
+    /// The channel's own names, once it is paired.
     own: Mutex<Own>,
     on_pair: OnPair,
     told: Mutex<Told>,
-    /// Bytes of messages kept to be sent again since those were last bounded.
+    /// Bytes of messages that were kept for resending since these were last bounded.
     sent: AtomicUsize,
 }
 
-/// Devices that were told a group's key, by messages that the network is not known to have, in their order.
+/// Devices that got a group's key in messages that the network is not known to have accepted, numbered in order.
 #[derive(Default)]
 struct Told {
     last: u64,
@@ -57,7 +58,7 @@ struct Told {
 #[derive(Clone, Default)]
 struct Own {
     users: Vec<String>,
-    /// As sessions and senders' keys name this device.
+    /// The channel's addresses with this device, as session and sender key names have them.
     addresses: Vec<String>,
     seed: Option<[u8; 32]>,
 }
@@ -101,15 +102,16 @@ impl Backend {
         self.put(class, key, pack(value)?)
     }
 
-    /// Deletes rows that one batch after the other can carry.
+    /// Deletes rows. The log may split the deletes into several batches.
     fn delete_all(&self, class: Class, names: Vec<String>) -> Result<u32> {
         let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
         self.append(class, names.into_iter().map(Write::delete))?;
         Ok(count)
     }
 
-    /// Thins a state that is nearly full: what is asked for anew goes first, then the largest sessions and senders' keys of others,
-    /// which are made anew where they are wanted. Strangers can make any number of them, and large ones.
+    /// Thins a state that is nearly full. Rows that can be queried again go first, then the largest sessions and sender
+    /// keys of others, which are made again when needed: strangers can create any number of them, and large ones.
+    /// Learned LIDs go last.
     ///
     /// # Errors
     /// The store cannot be read, or the log is poisoned.
@@ -120,12 +122,12 @@ impl Backend {
         }
         let mut asked_for =
             self.sized(&[keys::BASE_KEYS, keys::DEVICES, keys::GROUPS, keys::GROUP_DEVICES, keys::SECRETS])?;
-        // A group's generation stays: without it what older rows say would count again.
+        // A group's generation stays, or older rows of its devices would become valid again.
         asked_for.retain(|(_, name)| !keys::is_group_generation(name));
         let mut made = self.sized(&[keys::SESSIONS, keys::SENDER_KEYS])?;
         made.retain(|(_, name)| !self.may_be_own_sender_key(name));
         made.sort_unstable_by(|one, other| other.cmp(one));
-        // Where no session is left under a LID, that may be learned anew, too.
+        // A LID can be learned again once no session under it is left.
         let learned = self.sized(&[keys::LIDS, keys::PHONES])?;
         let mut goes = Vec::new();
         for (size, name) in asked_for.into_iter().chain(made).chain(learned) {
@@ -143,7 +145,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Rows under prefixes, and how large they are.
+    /// The rows under some prefixes, with their sizes in bytes.
     fn sized(&self, prefixes: &[&str]) -> Result<Vec<(usize, String)>> {
         let mut rows = Vec::new();
         for name in prefixes.iter().flat_map(|prefix| self.log.names(prefix)) {
@@ -152,14 +154,14 @@ impl Backend {
         Ok(rows)
     }
 
-    /// A key of the channel's own is told to members once. Which one a hash stands for cannot be told.
+    /// Whether a sender key may be the channel's own, which its members get only once. A hashed name does not tell.
     fn may_be_own_sender_key(&self, name: &str) -> bool {
         let Some(name) = name.strip_prefix(keys::SENDER_KEYS) else { return false };
         let is_of = |user: &String| [':', '@'].iter().any(|end| name.contains(&format!(":{user}{end}")));
         name.starts_with('%') || self.own.lock().users.iter().any(is_of)
     }
 
-    /// Forgets all that an earlier device of the channel's left: a new one begins with nothing, as its peers do.
+    /// Deletes all rows of an earlier device of the channel: a new device begins without any state, as its peers do.
     ///
     /// # Errors
     /// The log is poisoned.
@@ -167,22 +169,23 @@ impl Backend {
         self.delete_all(Class::Wire, self.log.names("")).map(drop)
     }
 
-    /// Forgets who is in which group, where an owner has died over a question and nobody heard what became of that: whoever is not known
-    /// cannot read what is written. The channel's own keys go, too, as somebody may be out who has them.
+    /// Deletes cached groups, after an owner has died in a request whose outcome is unknown: a member missing in the
+    /// cache could not read messages. The channel's own sender keys go, too, since somebody who has them may have left.
     ///
     /// # Errors
     /// The log is poisoned.
     pub fn forget_groups(&self) -> Result<()> {
         let own = self.own.lock().addresses.clone();
         let mut goes = self.log.names(keys::SENDER_KEYS);
-        // Other devices of the account have keys of their own.
+        // Sender keys of the account's other devices stay.
         goes.retain(|name| own.iter().any(|address| name.ends_with(&format!(":{address}"))));
         goes.extend(self.log.names(keys::GROUPS));
         self.delete_all(Class::Wire, goes).map(drop)
     }
 
-    /// Forgets what must not be used with an older state of the channel than the network has seen: sessions and senders' keys.
-    /// They are made anew from prekeys. The channel counts as restored until [`has_begun_anew`](Self::has_begun_anew).
+    /// Deletes sessions and sender keys, which must not be used when the channel's state is older than what the network
+    /// has seen. They are made again from prekeys. The channel counts as restored until
+    /// [`has_begun_anew`](Self::has_begun_anew).
     ///
     /// # Errors
     /// The log is poisoned.
@@ -193,7 +196,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Notes that a restored channel is as any other: the network has prekeys of it whose private halves are stored.
+    /// Ends the restored state of a channel: the network has prekeys of it whose private halves are stored.
     ///
     /// # Errors
     /// The log is poisoned.
@@ -202,8 +205,8 @@ impl Backend {
     }
 }
 
-/// What no batch could carry is not kept, nor what stood there, which is of another time. A session or a sender's key grows so large
-/// by what its other side leaves out; it is made anew.
+/// Turns a write that is too large for a batch into a delete, since the older value is outdated. Sessions and sender
+/// keys can grow this large through their other side, and are made again.
 fn fitting(write: Write) -> Write {
     if write.value.as_ref().is_some_and(|value| value.len() > LARGEST_ROW) {
         metrics::counter!("gateway_whatsapp_rows_too_large_total").increment(1);
@@ -216,7 +219,7 @@ fn failed(error: AuthError) -> StoreError {
     StoreError::Database(Box::new(error))
 }
 
-/// A row with the time of its writing before it, in unix seconds.
+/// Prefixes a row with the time of its write, in unix seconds.
 fn dated(at: i64, value: &[u8]) -> Vec<u8> {
     let mut row = at.to_be_bytes().to_vec();
     row.extend_from_slice(value);

@@ -1,4 +1,4 @@
-//! The names of a channel's rows. Parts that somebody else chooses cannot leave their place in a name.
+//! Names of a channel's rows. A part that others choose cannot extend beyond its place in a name.
 
 use std::borrow::Cow;
 
@@ -6,21 +6,21 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-/// The name that the gateway's state machine watches: with it, a channel can log in.
+/// The row that the gateway's state machine watches: a channel that has it can log in.
 pub const DEVICE: &str = "credentials";
 
-/// 32 bytes from which the secrets of this channel's own messages are derived.
+/// Row of the 32-byte seed from which the secrets of the channel's own messages are derived.
 pub const SEED: &str = "w/seed";
 
-/// Stands once the account's state was synced for the first time.
+/// Row that exists once the account's state has been synced for the first time.
 pub const BOOTSTRAP: &str = "w/bootstrap";
 
-/// The highest id that a one-time prekey ever had.
+/// Row of the highest id that a one-time prekey ever had.
 pub const HIGHEST_PREKEY: &str = "pm";
 
 pub const LATEST_SYNC_KEY: &str = "ak!";
 
-/// The generation of all groups' senders' keys.
+/// Row of the generation of all groups' sender keys.
 pub const ALL_GROUPS: &str = "gd!";
 
 pub const SESSIONS: &str = "s/";
@@ -44,13 +44,13 @@ pub const INBOX: &str = "x/";
 pub const JOURNAL: &str = "o/";
 pub const POLLS: &str = "v/";
 
-/// One-time prekeys that share a row. Whoever writes for the first time uses one of them up, and its row is written anew.
+/// One-time prekeys that share a row. Each first message of a peer uses one up, and its row is rewritten.
 const PREKEYS_A_ROW: u32 = 16;
 
-/// Bytes of a part that stands as it is.
+/// The longest part that is used as it is, in bytes.
 const LONGEST_PART: usize = 160;
 
-/// A part of a name. One that is long, or has a slash or percent sign in it, is named by its hash.
+/// A part of a name. A part that is empty or long, or has a slash or percent sign in it, is replaced by its hash.
 pub fn part(text: &str) -> Cow<'_, str> {
     let is_plain = text.len() <= LONGEST_PART && !text.is_empty() && !text.contains(['/', '%']);
     if is_plain {
@@ -76,12 +76,12 @@ pub fn identity(address: &str) -> String {
     name(IDENTITIES, &[address])
 }
 
-/// Where a prekey stood by itself, until [`prekeys`] held it.
+/// The row of a single prekey, which older releases wrote before [`prekeys`].
 pub fn prekey(id: u32) -> String {
     format!("{PREKEYS}{id:08x}")
 }
 
-/// The row of a prekey, which it shares with those beside it.
+/// The row of a prekey and its neighbours.
 pub fn prekeys(id: u32) -> String {
     format!("{PREKEY_ROWS}{:08x}", id / PREKEYS_A_ROW)
 }
@@ -90,7 +90,7 @@ pub fn signed_prekey(id: u32) -> String {
     format!("{SIGNED_PREKEYS}{id:08x}")
 }
 
-/// The number at the end of a name in hexadecimal.
+/// The hexadecimal number at the end of a name.
 pub fn number_of(name: &str) -> Option<u64> {
     u64::from_str_radix(name.rsplit('/').next()?, 16).ok()
 }
@@ -107,12 +107,12 @@ pub fn collection(of: &str) -> String {
     name("av/", &[of])
 }
 
-/// The MACs of a collection, of all its generations.
+/// Prefix of a collection's MACs, of all generations.
 pub fn all_macs(of: &str) -> String {
     format!("{MACS}{}/", part(of))
 }
 
-/// The MACs of a collection; those of an older generation are nothing any more.
+/// Prefix of a collection's MACs of one generation; those of older generations are invalid.
 pub fn macs(of: &str, generation: u32) -> String {
     format!("{}{generation:08x}/", all_macs(of))
 }
@@ -121,12 +121,12 @@ pub fn group_generation(group: &str) -> String {
     name(GROUP_DEVICES, &[group])
 }
 
-/// Whether it is the name of a group's generation, which has the group alone in it; rows of its devices have a number, too.
+/// Whether this is the name of a group's generation: the group is its only part, unlike in rows of devices.
 pub fn is_group_generation(name: &str) -> bool {
     name.strip_prefix(GROUP_DEVICES).is_some_and(|rest| !rest.contains('/'))
 }
 
-/// Devices of a group stand in sixteen rows, by a hash.
+/// The row of a group's device: a group's devices are spread over sixteen rows by their hash.
 pub fn group_devices(group: &str, device: &str) -> String {
     let bucket = Sha256::digest(device)[0] & 0xf;
     format!("{GROUP_DEVICES}{}/{bucket:x}", part(group))
@@ -164,7 +164,7 @@ pub fn secret(chat: &str, sender: &str, id: &str) -> String {
     name(SECRETS, &[chat, sender, id])
 }
 
-/// Where the polls of an id stand, whoever wrote them.
+/// Prefix of the polls with an id, of all authors.
 pub fn polls(id: &str) -> String {
     format!("{POLLS}{}/", part(id))
 }
@@ -177,7 +177,7 @@ pub fn pending(chat: &str, sender: &str, id: &str) -> String {
     name(PENDING, &[chat, sender, id])
 }
 
-/// A later piece of a message that takes several rows; the first has the message's own name.
+/// A further piece of a message that takes several rows; the first piece has the message's own name.
 pub fn pending_piece(name: &str, piece: usize) -> String {
     format!("{name}/{piece:x}")
 }

@@ -1,12 +1,13 @@
-//! The state log: what the client library stores, in order, on its way to a quorum.
+//! The state log: writes of the client library, in order, on their way to a quorum.
 //!
-//! A store call appends and returns; the wire waits. A writer task cuts everything appended so far into one batch, commits
-//! it, and only then cuts the next: so what is stored is always a prefix of what the library wrote. [`StateLog::barrier`]
-//! returns once the last append of class [`Class::Wire`] before it is durable. A commit that fails poisons the log: every
-//! later append, barrier and write to the wire fails, and nothing goes out that rests on lost state.
+//! A store call appends and returns; only the wire waits. A writer task cuts all appended writes into one batch,
+//! commits it, and only then cuts the next, so the stored state is always a prefix of the library's writes.
+//! [`StateLog::barrier`] returns when the last earlier append of class [`Class::Wire`] is durable. A failed commit
+//! poisons the log: every later append, barrier and write to the wire fails, and nothing is sent that depends on lost
+//! state.
 //!
-//! The writer runs on the session's own thread: it is polled between two tasks of the session, never inside one. What one task
-//! appends without a yield is a *run*, and shares a batch.
+//! The writer runs on the session's own thread, so it is polled between two tasks of the session, never inside one. The
+//! writes that one task appends without a yield are a *run*, and share a batch.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -22,30 +23,30 @@ use super::steps::Steps;
 use crate::failpoint::{Point, reach};
 use crate::telemetry::StateBytes;
 
-/// Bytes of one batch at most, names and values, unless a single run is larger: the store takes no more.
+/// The largest batch, in bytes of names and values: the store takes no more. Only a run that is larger is split.
 const LARGEST_BATCH: usize = 240 << 10;
 
-/// Bytes of one row's value at most. A batch carries it, with its name and some others.
+/// The largest value of a row, in bytes. A batch has to carry it with its name and some other rows.
 pub const LARGEST_ROW: usize = 192 << 10;
 
-/// Bytes that may wait to be cut: as many as the store takes of a channel in all. The phone of somebody who knows tens of thousands of
-/// people tells all of their names at once.
+/// Bytes that may wait to be cut: as many as the store takes of a channel in total. The phone of somebody with tens of
+/// thousands of contacts sends all of their names at once.
 const MOST_WAITING: usize = 32 << 20;
 
 /// How long an append waits for others to share its batch.
 const WIRE_LINGER: Duration = Duration::from_millis(20);
 const LAZY_LINGER: Duration = Duration::from_secs(2);
 
-/// Lazy bytes that are cut without waiting longer.
+/// Lazy bytes that are cut without further delay.
 const LAZY_BYTES: usize = 64 << 10;
 
-/// Names read from the store at a time.
+/// Names read from the store in one page.
 const NAMES_AT_ONCE: usize = 500;
 
 /// When a write has to be durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// It may lag; it rides with the next batch.
+    /// It may be delayed, and rides with the next batch.
     Lazy,
     /// Before any later byte reaches the wire.
     Wire,
@@ -79,14 +80,14 @@ struct Waiting {
 
 #[derive(Default)]
 struct Inner {
-    /// Appended and not cut.
+    /// Appended and not cut yet.
     waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
-    /// Appended and not known to be stored: what reads see first, with the number of the append.
+    /// Appended and not known to be stored. Reads look here first. Values have the number of their append.
     fresh: BTreeMap<String, (u64, Option<Vec<u8>>)>,
     last: u64,
     last_wire: u64,
-    /// Up to which append somebody waits.
+    /// The highest append that a caller waits for.
     wanted: u64,
     run: u64,
     first_wire_at: Option<Instant>,
@@ -99,7 +100,7 @@ struct Progress {
     poison: Option<AuthError>,
 }
 
-/// The state of one session.
+/// The state log of one session.
 pub struct StateLog {
     store: Arc<dyn AuthStore>,
     inner: Mutex<Inner>,
@@ -121,18 +122,20 @@ impl StateLog {
         })
     }
 
-    /// Binds the log to the thread that it is called on.
+    /// Binds the log to the calling thread.
     pub fn live_here(&self) {
         *self.home.lock() = Some(thread::current().id());
     }
 
-    /// Whether this is the session's thread: elsewhere a store call could run between two of the client's.
+    /// Whether this is the session's thread. On another one, a store call could run between two calls of the client.
     pub fn is_home(&self) -> bool {
         self.home.lock().is_none_or(|home| home == thread::current().id())
     }
 
+    /// Appends writes.
+    ///
     /// # Errors
-    /// The log is poisoned.
+    /// The log is poisoned, or this append has poisoned it since too much waits.
     pub fn append(&self, class: Class, writes: impl IntoIterator<Item = Write>) -> Result<(), AuthError> {
         self.check()?;
         let mut inner = self.inner.lock();
@@ -163,6 +166,8 @@ impl StateLog {
         Ok(())
     }
 
+    /// Reads the latest value of a row, stored or not.
+    ///
     /// # Errors
     /// The log is poisoned, or the store cannot be read.
     pub fn get(&self, key: &str) -> Result<Option<Vec<u8>>, AuthError> {
@@ -184,7 +189,7 @@ impl StateLog {
         self.store.keys(key, None, 1).first().is_some_and(|name| name == key)
     }
 
-    /// All names that begin with `prefix`.
+    /// All names that begin with `prefix`, of stored rows and of rows that are not stored yet.
     pub fn names(&self, prefix: &str) -> Vec<String> {
         let mut names = BTreeSet::new();
         let mut after: Option<String> = None;
@@ -208,7 +213,7 @@ impl StateLog {
         names.into_iter().collect()
     }
 
-    /// Bytes of all that is stored, as the store counts them.
+    /// Size of the stored state in bytes, as the store counts it.
     pub fn stored_bytes(&self) -> u64 {
         self.store.bytes()
     }
@@ -218,7 +223,7 @@ impl StateLog {
         self.inner.lock().waiting_bytes
     }
 
-    /// Returns once the last write before it that the wire has to wait for is durable.
+    /// Returns when the last earlier write that the wire has to wait for is durable.
     ///
     /// # Errors
     /// The log is poisoned.
@@ -232,7 +237,7 @@ impl StateLog {
         waited
     }
 
-    /// Returns once everything before it is durable.
+    /// Returns when all earlier writes are durable.
     ///
     /// # Errors
     /// The log is poisoned.
@@ -265,7 +270,7 @@ impl StateLog {
         }
     }
 
-    /// Ends it: nothing is taken, read or written any more.
+    /// Closes the log: nothing is accepted, read or written any more. The first reason counts.
     pub fn poison(&self, why: AuthError) {
         self.progress.send_if_modified(|progress| {
             let is_new = progress.poison.is_none();
@@ -278,12 +283,12 @@ impl StateLog {
     }
 
     /// # Errors
-    /// What poisoned it.
+    /// The reason why the log is poisoned.
     pub fn check(&self) -> Result<(), AuthError> {
         self.progress.borrow().poison.clone().map_or(Ok(()), Err)
     }
 
-    /// Resolves with what poisoned it.
+    /// Returns the reason when the log is poisoned.
     pub async fn poisoned(&self) -> AuthError {
         let mut progress = self.progress.subscribe();
         let poisoned = progress.wait_for(|now| now.poison.is_some()).await;
@@ -291,7 +296,7 @@ impl StateLog {
         poison.unwrap_or_else(|| AuthError::Unavailable("the session has ended".into()))
     }
 
-    /// Brings what is appended to the store, until the log is poisoned.
+    /// The writer task: commits appended writes until the log is poisoned.
     pub async fn write(self: Arc<Self>) {
         while self.check().is_ok() {
             let due = self.due();
@@ -348,7 +353,7 @@ impl StateLog {
         }
     }
 
-    /// Whoever appended has yielded since.
+    /// Ends the current run: the task that appended has yielded since.
     fn end_run(&self) {
         self.inner.lock().run += 1;
     }
@@ -364,7 +369,7 @@ impl StateLog {
         Some(wire.map_or(first + LAZY_LINGER, |wire| wire.min(first + LAZY_LINGER)))
     }
 
-    /// The next batch, of whole runs, with the number of its last append. What came and went leaves nothing.
+    /// Cuts the next batch of whole runs, with the number of its last append. Only the last write of each row is kept.
     fn cut(&self) -> Option<(Vec<AuthWrite>, u64)> {
         let mut inner = self.inner.lock();
         let mut taken = Vec::new();
@@ -373,7 +378,7 @@ impl StateLog {
             let of_run = inner.waiting.iter().take_while(|waiting| waiting.run == run);
             let (count, size) = of_run.fold((0, 0), |(count, size), one| (count + 1, size + one.write.bytes()));
             if taken.is_empty() && size > LARGEST_BATCH {
-                // A run that no batch can carry is cut where it has to be.
+                // A run that is too large for a batch is split.
                 let mut size = 0;
                 while let Some(next) = inner.waiting.front().filter(|next| next.run == run) {
                     size += next.write.bytes();
@@ -395,7 +400,7 @@ impl StateLog {
         inner.waiting_bytes -= taken_bytes;
         (inner.first_at, inner.first_wire_at) = match inner.waiting.front() {
             None => (None, None),
-            // What is left was too much for this batch: it goes at once.
+            // The rest was too much for this batch, and is due at once.
             Some(_) => (inner.first_at, inner.first_wire_at),
         };
         drop(inner);

@@ -1,10 +1,10 @@
-//! How values stand in the store: MessagePack behind a byte that says which release's shape it is.
+//! Encoding of values in the store: MessagePack, after a byte for the version of its format.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wacore::store::error::StoreError;
 
-/// The shapes of this release.
+/// Version of the format in this release.
 const VERSION: u8 = 1;
 
 pub fn pack(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {

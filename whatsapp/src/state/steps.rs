@@ -1,4 +1,4 @@
-//! What a batch of the state log is a step of. Tests have its owner die at each, before the batch is committed or after it.
+//! Classifies batches of the state log as steps of the protocol, before or after whose commit tests crash the owner.
 
 use network::driver::{AuthStore, AuthWrite};
 use wacore::libsignal::protocol::{SenderKeyRecord, SessionRecord};
@@ -9,25 +9,25 @@ use crate::failpoint::{COMPILED, Point, reach};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// More message keys are leased, of a session or of a key of a group. The first message in a session begins so.
+    /// More message keys of a session or of a sender key are leased, as before the first message of a session.
     Lease,
-    /// The channel has made a key for what it writes to a group.
+    /// The channel has made a sender key for a group.
     SenderKey,
-    /// A message that came in is kept to be reported again.
+    /// A received message is kept, to be reported again.
     Pending,
     /// One-time prekeys are made.
     Prekeys,
-    /// A signed prekey is kept beside the device's: the next one, or an earlier one.
+    /// A signed prekey is kept besides the device's: the next one, or an earlier one.
     SignedPrekey,
-    /// The device has another signed prekey.
+    /// The device has switched to another signed prekey.
     Promotion,
 }
 
-/// All that a batch is a step of.
+/// All steps of a batch.
 pub struct Steps(Vec<Step>);
 
 impl Steps {
-    /// None where there are no failpoints: it takes reading the records.
+    /// The steps of a batch; none in builds without failpoints, since this decodes the records.
     pub fn of(batch: &[AuthWrite], store: &dyn AuthStore) -> Self {
         let mut steps = Vec::new();
         if COMPILED {
@@ -65,13 +65,13 @@ impl Steps {
     }
 }
 
-/// What a row is a step of that takes the place of what is stored.
+/// The steps of a row that replaces the stored one.
 fn of_row(key: &str, value: &[u8], stored: impl FnOnce() -> Option<Vec<u8>>) -> Vec<Step> {
     let is_of_group = key.starts_with(keys::SENDER_KEYS);
     if is_of_group || key.starts_with(keys::SESSIONS) {
         let leased = |record: &[u8]| if is_of_group { leased_of_group(record) } else { leased_of_session(record) };
         let (now, before) = (leased(value), stored().map_or(0, |row| leased(&row)));
-        // Keys of others lease nothing.
+        // Sender keys of others lease nothing.
         return match (now > before, is_of_group && before == 0) {
             (true, true) => vec![Step::Lease, Step::SenderKey],
             (true, false) => vec![Step::Lease],

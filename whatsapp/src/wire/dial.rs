@@ -1,4 +1,4 @@
-//! Makes connections: TCP, directly or through the channel's proxy, TLS, the upgrade to a WebSocket.
+//! Opens connections: TCP, direct or through the channel's proxy, then TLS and the upgrade to a WebSocket.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,7 +21,7 @@ use super::proxy::Proxy;
 /// How long a connection may take until it can carry frames.
 const CONNECT_WITHIN: Duration = Duration::from_secs(20);
 
-/// The largest frame of the protocol, with its head.
+/// The largest frame of the protocol, with its header.
 const LARGEST_MESSAGE: usize = (16 << 20) + 16;
 
 pub type Stream = WebSocketStream<Box<dyn Io>>;
@@ -29,14 +29,14 @@ pub type Stream = WebSocketStream<Box<dyn Io>>;
 pub trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
 
-/// Where the network is.
+/// The address of the network.
 #[derive(Clone)]
 pub struct Endpoint {
     url: Url,
     tls: Arc<ClientConfig>,
 }
 
-/// Why there is no connection.
+/// Why a connection failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
     #[error("{0}")]
@@ -61,18 +61,18 @@ pub enum EndpointError {
 }
 
 impl Endpoint {
-    /// The network's own.
+    /// The network's own endpoint.
     ///
     /// # Errors
-    /// The machine has no certificates to check the network's by.
+    /// The machine has no root certificates to verify the network's.
     pub fn network() -> Result<Self, EndpointError> {
         Ok(Self { url: WHATSAPP_WEB_WS_URL.parse().expect("the library's own URL"), tls: tls()? })
     }
 
-    /// A test network's, on loopback.
+    /// The endpoint of a test network, on loopback.
     ///
     /// # Errors
-    /// Another address.
+    /// The URL is not a `ws` URL of a loopback address.
     #[cfg(feature = "testnet")]
     pub fn test(url: &str) -> Result<Self, EndpointError> {
         let url: Url = url.parse().map_err(|_| EndpointError::NotLoopback)?;
@@ -95,10 +95,10 @@ fn tls() -> Result<Arc<ClientConfig>, rustls::Error> {
     Ok(Arc::new(config))
 }
 
-/// How a session reaches whatever it speaks to.
+/// The route from a session to all hosts that it connects to.
 pub struct Way {
     tls: Arc<ClientConfig>,
-    /// Where there is one, nothing goes past it.
+    /// If there is a proxy, every connection goes through it.
     proxy: Option<Proxy>,
 }
 
@@ -107,10 +107,10 @@ impl Way {
         Self { tls: Arc::clone(&endpoint.tls), proxy }
     }
 
-    /// A connection to the host of a URL, and a second hold on its socket, by which it can be reset from any thread.
+    /// Connects to the host of a URL, and returns a duplicate of the socket by which it can be reset from any thread.
     ///
     /// # Errors
-    /// There is none within [`CONNECT_WITHIN`].
+    /// There is no connection within [`CONNECT_WITHIN`].
     pub async fn connect(&self, url: &Url) -> Result<(Box<dyn Io>, OwnedFd), DialError> {
         let made = tokio::time::timeout(CONNECT_WITHIN, self.connect_at_leisure(url)).await;
         made.unwrap_or(Err(DialError::Timeout))
@@ -137,20 +137,20 @@ fn bare(host: &str) -> &str {
     host.trim_matches(['[', ']'])
 }
 
-/// A second hold on a fresh connection.
+/// Duplicates the socket of a new connection.
 pub fn hold(stream: &TcpStream) -> io::Result<OwnedFd> {
     stream.set_nodelay(true)?;
     stream.as_fd().try_clone_to_owned()
 }
 
-/// TLS over a connection to a host.
+/// Runs TLS on a connection to a host.
 pub async fn secured(host: &str, stream: impl Io + 'static, tls: &Arc<ClientConfig>) -> Result<Box<dyn Io>, DialError> {
     let name = ServerName::try_from(bare(host).to_owned());
     let name = name.map_err(|_| DialError::Endpoint(format!("{host} is no name for TLS")))?;
     Ok(Box::new(TlsConnector::from(Arc::clone(tls)).connect(name, stream).await?))
 }
 
-/// A connection to the network, and the hold on its socket.
+/// Connects to the network, and returns a duplicate of the socket.
 pub async fn dial(
     way: &Way,
     endpoint: &Endpoint,
@@ -167,8 +167,7 @@ async fn connect(
 ) -> Result<(Stream, OwnedFd), DialError> {
     let url = &endpoint.url;
     let (stream, hold) = way.connect(url).await?;
-    // With the socket, however it is closed, go the bytes that the kernel has not brought yet: no login of a node that is gone
-    // may come after its successor's.
+    // A closed socket must not send bytes left in the kernel: no login of a dead node may arrive after its successor's.
     rustix::net::sockopt::set_socket_linger(&hold, Some(Duration::ZERO)).map_err(io::Error::from)?;
     let uri = url.as_str().parse().map_err(|_| DialError::Endpoint(format!("{url} cannot be dialled")))?;
     let limits = Limits::default().max_payload_len(Some(LARGEST_MESSAGE));
@@ -182,8 +181,8 @@ async fn connect(
     Ok((stream, hold))
 }
 
-/// Ends a connection at once: what the kernel has not brought is gone, and the other side is told by a reset.
+/// Resets a connection at once: unsent bytes in the kernel are dropped, and the peer gets a reset.
 pub fn reset(hold: &OwnedFd) {
-    // An error is a connection that has ended already.
+    // An error means that the connection has ended already.
     let _ = rustix::net::connect_unspec(hold);
 }

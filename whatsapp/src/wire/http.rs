@@ -1,5 +1,5 @@
-//! The library's HTTP client. It streams where the library can wait, and goes the session's way: through its proxy, or directly. A
-//! connection carries one request.
+//! The library's HTTP client. It streams where the library can block, and uses the session's route: its proxy, or a
+//! direct connection. Each connection carries one request.
 
 use std::io;
 use std::sync::Arc;
@@ -23,20 +23,19 @@ use wacore::net::{HttpClient, HttpRequest, HttpResponse, StreamingHttpResponse, 
 use super::dial::Way;
 use crate::pieces::Pieces;
 
-/// How long an answer that is read whole may take.
+/// How long an answer that is read as a whole may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
-/// How long nothing may come of others, and nothing be taken by them.
+/// How long a streamed answer may be silent, and how long an upload may make no progress.
 const SILENT_FOR: Duration = Duration::from_secs(60);
 
-/// How long media may take in all. Its thread waits for it, whoever has given it up meanwhile, and a proxy may let little through
-/// for as long as it likes.
+/// How long a media transfer may take in total. It holds a thread, also for a caller who gave up or a slow proxy.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// Bytes of an answer that is read whole, at most.
+/// The largest answer that is read as a whole, in bytes.
 const LARGEST_ANSWER: usize = 64 << 20;
 
-/// Pieces of an upload that wait for the network.
+/// Pieces of an upload that may wait for the network.
 const READ_AHEAD: usize = 2;
 
 type Body = UnsyncBoxBody<Bytes, io::Error>;
@@ -44,7 +43,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 pub struct Http {
     way: Arc<Way>,
-    /// The session's runtime: it drives what is waited for elsewhere.
+    /// The session's runtime, which drives requests of blocking callers.
     runtime: Handle,
 }
 
@@ -53,7 +52,7 @@ impl Http {
         Self { way, runtime }
     }
 
-    /// Asks; `taken` counts the pieces of the body that were taken.
+    /// Sends a request. `taken` counts the pieces of the body that the connection has taken.
     fn call(
         &self,
         asked: HttpRequest,
@@ -66,7 +65,7 @@ impl Http {
             let url = address(&asked.url)?;
             let (stream, _) = way.connect(&url).await?;
             let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-            // The connection ends with the answer's body, or where nobody waits for that any more.
+            // The connection ends with the answer's body, or when the caller is dropped.
             tokio::spawn(async move {
                 if let Err(error) = connection.await {
                     tracing::debug!(%error, "a connection to a media host ended");
@@ -93,7 +92,7 @@ impl Http {
     }
 }
 
-/// The next bytes of an answer, which has to be whole by a time; none at its end.
+/// The next bytes of an answer that has to be complete by `until`; `None` at its end.
 async fn piece<B>(answer: &mut B, until: Instant) -> io::Result<Option<Bytes>>
 where
     B: body::Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
@@ -123,7 +122,7 @@ fn full(body: Option<Bytes>) -> Body {
     Full::new(body.unwrap_or_default()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// The library asks for media by `https` alone. A test network has no certificate, and is on loopback.
+/// Parses a request's URL. The library uses `https` for all media; a test network, on loopback, has no certificate.
 fn address(url: &str) -> anyhow::Result<url::Url> {
     let mut url: url::Url = url.parse()?;
     let is_near = match url.host() {
@@ -134,7 +133,7 @@ fn address(url: &str) -> anyhow::Result<url::Url> {
     if cfg!(feature = "testnet") {
         anyhow::ensure!(is_near, "this build speaks to a test network alone");
         if url.scheme() == "https" {
-            // The scheme is a valid one, and the host is there.
+            // This cannot fail: the scheme is valid, and the URL has a host.
             let _ = url.set_scheme("http");
         }
     }
@@ -184,7 +183,7 @@ impl HttpClient for Http {
         });
         let coming = StreamBody::new(coming).boxed_unsync();
         let asked = self.call(request, coming, Some(content_length), taken);
-        // Where it takes too long, nobody takes the body's next piece any more.
+        // After the timeout nobody takes the next piece, which ends the loop below.
         let sent = async move { tokio::time::timeout(LONGEST, async { whole(asked.await?).await }).await? };
         let sent = self.runtime.spawn(sent);
         loop {

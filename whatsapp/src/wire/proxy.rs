@@ -1,5 +1,5 @@
-//! The way through a channel's proxy: CONNECT or SOCKS 5. Where the proxy's own name leads is judged at each connection, as it may
-//! lead elsewhere by now; names behind it are the proxy's to resolve.
+//! The route through a channel's proxy: CONNECT or SOCKS 5. The proxy's address is checked at each connection, since
+//! its name may resolve to another one by then; the proxy resolves the names of its targets.
 
 use std::future::{Ready, ready};
 use std::io;
@@ -37,16 +37,16 @@ pub struct Proxy {
     targets: Arc<TargetPolicy>,
 }
 
-/// What a channel's settings name is no proxy that can be used.
+/// The proxy in a channel's settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("the channel's proxy is none that can be used")]
 pub struct NoProxy;
 
 impl Proxy {
-    /// Reads what [`model::target::judge_proxy`] has let pass.
+    /// Parses a URL that [`model::target::judge_proxy`] has accepted.
     ///
     /// # Errors
-    /// It is something else.
+    /// The URL is not that of a proxy.
     pub fn parse(text: &str, targets: Arc<TargetPolicy>) -> Result<Self, NoProxy> {
         let (scheme, rest) = text.split_once("://").ok_or(NoProxy)?;
         let (kind, usual_port) = match scheme {
@@ -55,7 +55,7 @@ impl Proxy {
             "socks5" => (Kind::Socks5, 1080),
             _ => return Err(NoProxy),
         };
-        // The parser knows the hosts of web URLs alone, and hides their default ports.
+        // With `http` the parser accepts hosts of web URLs, but hides the default port; so `socks5` parses the port.
         let port = Url::parse(&format!("socks5://{rest}")).map_err(|_| NoProxy)?.port().unwrap_or(usual_port);
         let url = Url::parse(&format!("http://{rest}")).map_err(|_| NoProxy)?;
         let plain = |text: &str| percent_decode_str(text).decode_utf8().map(String::from).map_err(|_| NoProxy);
@@ -67,10 +67,10 @@ impl Proxy {
         Ok(Self { kind, host, port, user, targets })
     }
 
-    /// A connection to a host, through the proxy.
+    /// Connects to a host through the proxy.
     ///
     /// # Errors
-    /// The proxy may not be called, cannot be reached, or does not lead there.
+    /// The proxy's address is not allowed, or the proxy cannot be reached or refuses the target.
     pub async fn connect(
         &self,
         host: &str,
@@ -84,7 +84,7 @@ impl Proxy {
         let refused = |error: &dyn std::error::Error| DialError::Proxy(format!("the proxy leads nowhere: {error}"));
         let there = Uri::builder().scheme("https").authority(format!("{host}:{port}")).path_and_query("/").build();
         let there = there.map_err(|error| refused(&error))?;
-        // The connection is there already: nobody asks where the proxy is.
+        // The connection to the proxy is open already, so this URI is never used.
         let (made, proxy) = (Made(Some(TokioIo::new(stream))), Uri::from_static("http://proxy"));
         let stream = if self.kind == Kind::Socks5 {
             let mut way = SocksV5::new(proxy, made);
@@ -103,7 +103,7 @@ impl Proxy {
         Ok((stream.into_inner(), hold))
     }
 
-    /// A connection to the proxy itself, at an address that it may have.
+    /// Connects to the proxy itself, at one of its allowed addresses.
     async fn reach(&self) -> Result<TcpStream, DialError> {
         let mut last = DialError::Proxy("the proxy's name leads nowhere".into());
         for address in lookup_host((self.host.as_str(), self.port)).await? {
@@ -123,7 +123,7 @@ impl Proxy {
     }
 }
 
-/// A connector that gives the one connection that it has.
+/// A connector that returns its one connection.
 struct Made(Option<TokioIo<Box<dyn Io>>>);
 
 impl Service<Uri> for Made {

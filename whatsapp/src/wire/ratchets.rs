@@ -1,10 +1,11 @@
-//! Brings Signal state to the log before any byte leaves that may rest on it.
+//! Appends Signal state to the log before any byte leaves that may depend on it.
 //!
-//! The library stores what a ratchet has become some 25 ms later, and at once only where a message raises a lease of counters.
-//! That is too late for the first message after one that came in: it goes out in a chain that is new and in no store, under the
-//! lease of the chain before. Had its owner died then, the next one would read what came in once more, make another chain of it,
-//! and write what the peer cannot read. (In 0.7.0: `CounterLease::rebase`.) The library writes messages by itself, too: those that a
-//! peer could not read. So all bytes wait for all ratchets.
+//! The library stores an advanced ratchet some 25 ms later, and at once only if a message raises a lease of counters.
+//! That is too late for the first reply after a received message: it goes out in a new chain that is not stored yet,
+//! under the lease of the chain before. If the owner died then, the next one would process the received message again,
+//! make another chain from it, and write messages that the peer cannot read. (In 0.7.0: `CounterLease::rebase`.) The
+//! library also sends messages by itself, namely those that a peer could not decrypt. So all bytes wait for all
+//! ratchets.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -16,14 +17,14 @@ use crate::failpoint::{Bug, has};
 #[derive(Default)]
 pub struct Ratchets {
     client: OnceLock<Weak<Client>>,
-    /// All that came while the channel was away is taken. Before that the library's flush wants a permit, which whoever waits
-    /// for the wire may hold; and no message is written.
+    /// Whether the offline messages are all in. Before that, the library's flush needs a permit that a task waiting for
+    /// the wire may hold; and no message is sent before that.
     is_live: AtomicBool,
 }
 
 impl Ratchets {
     pub fn are_of(&self, client: &Arc<Client>) {
-        // A session has one client.
+        // A session has only one client, so this is set once.
         let _ = self.client.set(Arc::downgrade(client));
     }
 
@@ -31,10 +32,10 @@ impl Ratchets {
         self.is_live.store(true, Ordering::Release);
     }
 
-    /// Has all of them appended to the log.
+    /// Appends all pending ratchets to the log.
     ///
     /// # Errors
-    /// They could not be.
+    /// The state could not be appended.
     pub async fn append(&self) -> anyhow::Result<()> {
         if !self.is_live.load(Ordering::Acquire) || has(Bug::RatchetsAfterWire) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Bytes to the network. None leaves before what was stored before it is durable, and none while the owner's right has passed.
+//! The transport to the network. No byte leaves before earlier state is durable, or after the fence has passed.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
@@ -25,14 +25,14 @@ use crate::line::Line;
 use crate::state::backend::Backend;
 use crate::state::keys;
 
-/// How long bytes wait for a quorum, and for the socket, until the session is cut.
+/// How long bytes may wait for a quorum, and for the socket, before the session is cut.
 const DURABLE_WITHIN: Duration = Duration::from_secs(5);
 const WRITTEN_WITHIN: Duration = Duration::from_secs(20);
 
 /// Frames that may wait for the library.
 const READ_AHEAD: usize = 64;
 
-/// Makes the connections of one session, as many as it may have.
+/// Opens the connections of a session, up to its limit.
 pub struct Dialler {
     pub line: Arc<Line>,
     pub backend: Arc<Backend>,
@@ -40,7 +40,7 @@ pub struct Dialler {
     pub endpoint: Endpoint,
     pub way: Arc<Way>,
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// How many are left: one a login.
+    /// Connections that are left: one for each login.
     pub dials: AtomicU32,
 }
 
@@ -89,7 +89,7 @@ async fn read(
             None => break DisconnectReason::StreamEnded,
             Some(Err(error)) => break DisconnectReason::ReadError(error.to_string()),
             Some(Ok(message)) if message.is_binary() => {
-                // What the library's store calls put in line is to leave it before more comes.
+                // The library's store calls queue items, too: reading pauses until the inbox has room for more.
                 if line.room_for_more().await.is_err() {
                     break DisconnectReason::Unknown;
                 }
@@ -105,25 +105,25 @@ async fn read(
             }
         }
     };
-    // Nobody may listen any more.
+    // The library may no longer listen.
     let _ = events.send(TransportEvent::Disconnected(reason)).await;
 }
 
-/// One connection's way out.
+/// The sending side of a connection.
 struct Gate {
     line: Arc<Line>,
     backend: Arc<Backend>,
     devices: Arc<PersistenceManager>,
-    /// The device as it was at the last bytes: another one is to be stored first.
+    /// The device at the last write. A changed device is stored before the next one.
     seen: Mutex<Weak<Device>>,
-    /// Whether the device had no identity when this connection was made.
+    /// Whether the device had no identity when this connection was opened.
     pairs: bool,
     sink: tokio::sync::Mutex<Option<SplitSink<Stream, Message>>>,
     closed: CancellationToken,
 }
 
 impl Gate {
-    /// Stores the device if it is another than at the last bytes. The library saves it in a task of its own, at some time.
+    /// Stores the device if it has changed since the last write. The library would save it later, in a task of its own.
     async fn store_device(&self) -> anyhow::Result<()> {
         let now = self.devices.get_device_snapshot();
         if Weak::as_ptr(&self.seen.lock()) == Arc::as_ptr(&now) {
@@ -134,7 +134,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Returns once all that bytes may rest on is on a quorum.
+    /// Returns when all state that outgoing bytes may depend on is on a quorum.
     async fn make_durable(&self) -> anyhow::Result<()> {
         if self.pairs && has(Bug::SignBeforeCommit) || has(Bug::WireBeforeLog) {
             return Ok(());
@@ -181,7 +181,7 @@ impl Transport for Gate {
         if let Some(mut sink) = self.sink.lock().await.take()
             && self.line.may_speak().is_ok()
         {
-            // Gone already, or gone now. `close` would wait for the answer, which the reading half takes.
+            // The peer may be gone already. `close` would wait for the answer, which the reading half takes.
             let _ = tokio::time::timeout(Duration::from_secs(1), sink.send(Message::close(None, ""))).await;
         }
         self.closed.cancel();

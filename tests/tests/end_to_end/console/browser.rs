@@ -1,4 +1,4 @@
-//! The pages in a real browser: `console/tests`, run by Node.js with Debian's Chromium against a cluster of this program.
+//! Tests of the pages in a real browser: runs `console/tests` in Node.js with Debian's Chromium.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,12 +11,12 @@ use tests::member::{Member, PASSWORD};
 use tests::sources::checkout;
 use tests::tenant::{Tenant, number};
 
-/// For one file of tests, on a busy machine.
+/// How long a file of tests may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(900);
 
 const CHROMIUM: &str = "/usr/bin/chromium";
 
-/// For how long the console is used in `hour.test.mjs`, where somebody asks for a minute or more.
+/// For how long `hour.test.mjs` uses the console, if a minute or more is requested.
 fn minutes() -> Duration {
     let asked = std::env::var("GATEWAY_CONSOLE_MINUTES").ok().and_then(|minutes| minutes.parse::<u64>().ok());
     Duration::from_secs(asked.unwrap_or_default() * 60)
@@ -26,7 +26,7 @@ fn console() -> PathBuf {
     checkout().join("console")
 }
 
-/// What a run needs and this machine lacks; `make to-test` installs it.
+/// The requirement that this machine lacks, if any; `make to-test` installs it.
 fn missing() -> Option<&'static str> {
     let has_node = std::process::Command::new("node").arg("--version").stdout(Stdio::null()).status().is_ok();
     if !has_node {
@@ -52,7 +52,7 @@ async fn node(args: &[&str], environment: &[(&str, String)]) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&said).into_owned())
 }
 
-/// A skipped test says so; CI has everything, and must not skip.
+/// Reports a skipped test. In CI, which has everything, this fails.
 fn skips(what: &str) -> bool {
     assert!(std::env::var_os("CI").is_none(), "{what} is missing; make to-test installs it");
     eprintln!("skipped, for lack of {what}: make to-test installs it");

@@ -1,5 +1,5 @@
-//! A node comes back with an empty data folder, beside one that was away and lacks what was answered meanwhile: what the empty
-//! one says counts for nothing, so nothing that was answered is lost.
+//! A node returns with an empty data folder, next to one that was down and lacks acknowledged writes. The vote of the
+//! empty node does not count, so no acknowledged write is lost.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,13 +14,13 @@ use tests::cluster::{Cluster, Options, wait_gone};
 use tests::http::{Api, client, string};
 use tests::wait::{check, eventually};
 
-/// For a wiped node to be told by all that it may not take part, and to end.
+/// How long a wiped node may take until all have told it that it may not take part, and it exits.
 const ENDED: Duration = Duration::from_secs(90);
 const WITHIN: Duration = Duration::from_secs(60);
 
 struct Story {
     cluster: Cluster,
-    /// Paths of what was answered 201, all of it in the directory.
+    /// Paths of the created resources (201), all of them in the directory.
     made: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ impl Story {
                 0 => ("/v1/channels", json!({ "name": "kept" })),
                 _ => ("/v1/api-keys", json!({ "name": format!("key {n}"), "scopes": ["messages.read"] })),
             };
-            // The directory may look for a leader first.
+            // The directory may first have to elect a leader.
             let made = eventually("it is answered 201", WITHIN, async || {
                 let made = api.post(path, body.clone()).await;
                 if made.status == 201 { Ok(made.json()) } else { Err(made.text()) }
@@ -49,8 +49,8 @@ impl Story {
         self.cluster.command(&["dev", "start", &node.to_string()]).await.succeeded();
     }
 
-    /// `away` was down while `writer` and `wiped` answered; then all are killed, one loses its folder, and they come back in
-    /// some order.
+    /// `away` is down while the others accept writes. Then all die, `wiped` loses its folder, and they start in
+    /// `order`.
     async fn happens(&mut self, away: u64, wiped: u64, writer: u64, order: &[&[u64]]) {
         let what = format!("{away} was away, {wiped} is wiped, {writer} wrote; started {order:?}");
         println!("{what}");
@@ -79,7 +79,7 @@ impl Story {
         }
         self.are_equal([away, writer]).await;
 
-        // The node with the wiped folder is told why it may not take part, and ends.
+        // The wiped node is told why it may not take part, and exits.
         wait_gone(self.cluster.node(wiped).pid, ENDED);
         let log = fs::read_to_string(self.cluster.node(wiped).log).unwrap();
         assert!(log.contains("it was wiped or exchanged"), "{what}: node {wiped} does not say why it ended");
@@ -88,7 +88,7 @@ impl Story {
         self.cluster.restart(&[wiped]).await;
     }
 
-    /// Waits until the nodes' directories are at the same position, with the same hash.
+    /// Waits until the nodes' directories have the same position and hash.
     async fn are_equal(&self, nodes: [u64; 2]) {
         eventually("the directories are equal", WITHIN, async || {
             let mut hashes: BTreeMap<u64, Vec<String>> = BTreeMap::new();

@@ -109,7 +109,7 @@ impl Journey {
         .await;
     }
 
-    /// The simulator and the operator's view agree on who holds the channel.
+    /// The simulator and the operator's view agree on the owner of the channel.
     async fn owner_holds_the_session(&self) {
         let node = self.tenant.cluster.node_ids()[0];
         eventually("the owner holds the session", CONNECT, async || {
@@ -199,7 +199,7 @@ impl Journey {
             check(phone["devices"].as_array().is_some_and(Vec::is_empty), phone.to_string())
         })
         .await;
-        // A second link of the same channel, with new credentials.
+        // Links the same channel again, with new credentials.
         tests::tenant::pair(&self.api, &self.simulator, &self.channel, &self.number).await;
         self.api.post(&self.path("/messages"), text(&self.number, "to myself")).await.expect(202);
     }

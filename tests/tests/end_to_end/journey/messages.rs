@@ -1,4 +1,4 @@
-//! Messages out and in: both shapes of a send, receipts, hidden numbers, history, recipients that cannot be reached.
+//! Messages in both directions: both shapes of a send, receipts, hidden numbers, history, unreachable recipients.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use tests::wait::{check, eventually, seconds};
 
 use super::Journey;
 
-/// What was sent, for the steps that follow it.
+/// The sent messages, for later steps.
 pub struct Sent {
     recipient: String,
     flat: String,
@@ -88,7 +88,7 @@ impl Journey {
         self.wait_status_event(&sent.flat, "read").await;
         self.wait_status_event(&sent.nested, "read").await;
 
-        // Who switched read receipts off is never reported as having read.
+        // A recipient who has turned off read receipts is never reported as having read.
         let silent = number();
         self.simulator.phone(&silent, json!({ "read_receipts": false })).await;
         let answer = self.api.post(&self.path("/messages"), text(&silent, "psst")).await.expect(202);
@@ -96,7 +96,7 @@ impl Journey {
         self.wait_status_event(&id, "delivered").await;
         let path = format!("/phones/{silent}/open-chat");
         self.simulator.api().post(&path, json!({ "with": self.number })).await.expect(204);
-        // Events of a channel keep their order: once a later message is delivered, a `read` would have come before.
+        // Events of a channel are in order: a `read` would have come before the delivery of a later message.
         let later = self.api.post(&self.path("/messages"), text(&silent, "later")).await.expect(202);
         self.wait_status_event(&string(&later["message_id"]), "delivered").await;
         let events = self.receiver.of("/custom", "message.status");
@@ -194,7 +194,7 @@ impl Journey {
             let row = page["data"][0].clone();
             let deliveries = row["webhook_deliveries"].as_array().map_or(&[][..], Vec::as_slice);
             let delivered = deliveries.iter().filter(|d| d["state"] == "delivered").count();
-            // message.sent, and message.status of sent, delivered and read, to two endpoints.
+            // `message.sent`, and `message.status` of sent, delivered and read, each to two endpoints.
             check(delivered == 8 && row["status"] == "read", page.to_string()).map(|()| row)
         })
         .await;
@@ -214,7 +214,7 @@ impl Journey {
         uuid(&delivery["endpoint_id"]);
         assert_eq!((&delivery["attempt_count"], &delivery["last_http_status"]), (&json!(1), &json!(200)));
 
-        // Both directions, newest first, page by page, through both routes and every node.
+        // Rows of both directions, the newest first, page by page, through both routes and every node.
         let page = self.api.get(&self.path("/messages?limit=100")).await.expect(200);
         let whole: Vec<_> = page["data"].as_array().unwrap().iter().map(|row| string(&row["id"])).collect();
         let kinds: BTreeSet<_> = page["data"].as_array().unwrap().iter().map(|row| string(&row["direction"])).collect();
@@ -244,7 +244,7 @@ impl Journey {
     }
 }
 
-/// Every reason for which a recipient cannot be reached.
+/// Every reason why a recipient is unreachable.
 pub async fn undeliverable(cluster: &Cluster) {
     let tenant = Tenant::new(cluster).await;
     let channel = tenant.paired("Sales").await;

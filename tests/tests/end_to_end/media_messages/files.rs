@@ -1,10 +1,10 @@
-//! Files that a test serves and sends: real beginnings, so that they are known by their bytes.
+//! Files that a test serves and sends. They begin with real signatures, so that their types are detected.
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use tests::receiver::{Receiver, Reply};
 
-/// A file of a kind, of so many bytes.
+/// A file of a kind, with this many bytes.
 pub fn file(kind: &str, size: usize) -> Bytes {
     let beginning: &[u8] = match kind {
         "png" => b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x07\0\0\0\x09\x08\x02\0\0\0",
@@ -20,7 +20,7 @@ pub fn file(kind: &str, size: usize) -> Bytes {
     Bytes::from(bytes)
 }
 
-/// A wave file: so many milliseconds of a tone, one channel, 16,000 samples a second.
+/// A WAVE file with a tone of this many milliseconds: one channel, 16,000 samples a second.
 pub fn wave(milliseconds: u32) -> Bytes {
     let samples = milliseconds * 16;
     let mut file = [b"RIFF".as_slice(), &(36 + samples * 2).to_le_bytes(), b"WAVEfmt \x10\0\0\0\x01\0\x01\0"].concat();
@@ -34,7 +34,7 @@ pub fn sha256(bytes: &[u8]) -> String {
     hex::encode(Sha256::digest(bytes))
 }
 
-/// A web server with files of 40,000 bytes at `/a.<kind>`, and with trouble elsewhere.
+/// A web server with 40,000-byte files at `/a.<kind>`, and faults at other paths.
 pub async fn web() -> Receiver {
     let web = Receiver::start().await;
     web.answer(|request| match request.path.as_str() {

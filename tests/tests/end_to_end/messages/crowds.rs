@@ -8,7 +8,7 @@ use tests::wait::{check, eventually};
 
 use super::{Conversation, SOON, assert_has};
 
-/// A group of the channel's phone with others.
+/// Creates a group of the channel's phone with others.
 async fn group(talk: &Conversation, members: &[&str]) -> String {
     let path = format!("/phones/{}/groups", talk.channel.number);
     let group =
@@ -44,14 +44,14 @@ async fn each_member_of_a_group_acknowledges_by_itself() {
     let id = talk.send(everybody).await;
     assert_eq!(talk.arrived(&cem, &id).await["mentions_all"], true);
 
-    // An admin deletes what another said; the channel's phone made the group.
+    // An admin deletes another member's message; the channel's phone created the group, so it is one.
     let rude = talk.write(&ben, json!({ "type": "text", "to": group, "text": "rude" })).await;
     let data = talk.event("message.received", &rude).await;
     assert_has(
         &data,
         &json!({ "chat_id": group, "is_group": true, "participant": address(&ben), "from": address(&ben) }),
     );
-    // It came to the channel, in the group.
+    // The message is addressed to the channel, in the group.
     let own = json!({ "to": address(&talk.channel.number), "chat_id": group });
     assert_has(&data, &own);
     assert_has(&talk.row(&rude).await, &own);
@@ -59,7 +59,7 @@ async fn each_member_of_a_group_acknowledges_by_itself() {
     let id = talk.send(json!({ "type": "delete", "message_key": key })).await;
     assert_has(&talk.arrived(&cem, &id).await, &json!({ "type": "delete", "by_admin": true }));
     assert_eq!(talk.row(&id).await["content"]["by_admin"], true);
-    // A quote names the author, though the key can say no more than the group.
+    // A quote names the author, although its key only names the group.
     let key = json!({ "id": rude, "from_me": false, "remote_jid": group });
     let id = talk.send(json!({ "type": "text", "to": group, "text": "not here", "quoted": key })).await;
     assert_eq!(talk.arrived(&cem, &id).await["quoted"]["from"], address(&ben));
@@ -67,7 +67,7 @@ async fn each_member_of_a_group_acknowledges_by_itself() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_to_a_group_whose_acceptance_was_lost_is_as_far_as_its_last_member() {
-    // Faults are the whole network's.
+    // Runs on its own cluster, since faults affect the whole network.
     let talk = Conversation::on(&Cluster::start(Options::nodes(1)).await).await;
     let group = group(&talk, &[&talk.peer]).await;
     let known = talk.channel.path(&format!("/groups/{group}"));
@@ -77,7 +77,7 @@ async fn a_message_to_a_group_whose_acceptance_was_lost_is_as_far_as_its_last_me
     })
     .await;
     talk.simulator.faults(json!({ "drop_after_accept_pct": 100 })).await;
-    // The member's receipt tells of it.
+    // The receipt of the member implies the acceptance.
     let id = talk.send(json!({ "type": "text", "to": group, "text": "hello all" })).await;
     eventually("the message has been delivered", SOON, async || {
         let row = talk.row(&id).await;

@@ -1,4 +1,4 @@
-//! What becomes of sends and sessions that are ended.
+//! Sends and sessions that are ended.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use super::Conversation;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_send_that_is_ended_fails_with_what_is_known_of_it() {
-    // Faults are the whole network's.
+    // Runs on its own cluster, since faults affect the whole network.
     let cluster = Cluster::start(Options::nodes(1)).await;
     let path = |talk: &Conversation| talk.channel.path("/messages");
     let text = |talk: &Conversation| json!({ "type": "text", "to": talk.peer, "text": "anybody?" });
 
-    // Written, and whether it was accepted nobody knows.
+    // The send has left, and it is unknown whether it was accepted.
     let talk = Conversation::on(&cluster).await;
     talk.simulator.faults(json!({ "drop_before_accept_pct": 100 })).await;
     let sent = talk.api.post(&path(&talk), text(&talk)).await.expect(202);
@@ -28,7 +28,7 @@ async fn a_send_that_is_ended_fails_with_what_is_known_of_it() {
     assert!(failed["error"]["message"].as_str().unwrap().contains("may have accepted"), "{failed}");
     talk.simulator.clear_faults().await;
 
-    // Never written: there was no session.
+    // The send has never left, since there was no session.
     let talk = Conversation::on(&cluster).await;
     talk.simulator.faults(json!({ "cut_node": [1] })).await;
     wait_status(&talk.api, &talk.channel.id, "reconnecting", CONNECT).await;
@@ -64,7 +64,7 @@ async fn a_session_that_is_ended_on_purpose_is_closed_in_order() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_logout_unlinks_the_device_of_a_channel_that_is_not_connected_too() {
-    // Faults are the whole network's.
+    // Runs on its own cluster, since faults affect the whole network.
     let cluster = Cluster::start(Options::nodes(1)).await;
     let talk = Conversation::on(&cluster).await;
     for before in ["connected", "stopped_by_user", "connecting"] {
@@ -103,7 +103,7 @@ async fn a_pair_code_that_the_network_refused_costs_no_minute() {
     talk.simulator.clear_faults().await;
     ask().await.expect(200);
     ask().await.expect_error(429, "rate_limited");
-    // What is refused starts nothing, either.
+    // A refused request does not start the channel either.
     talk.api.act(&format!("/v1/channels/{channel}/disconnect")).await.expect(202);
     ask().await.expect_error(429, "rate_limited");
     let shown = talk.api.get(&format!("/v1/channels/{channel}")).await.expect(200);
@@ -112,13 +112,13 @@ async fn a_pair_code_that_the_network_refused_costs_no_minute() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_code_is_shown_no_more_once_its_session_has_ended() {
-    // Faults are the whole network's.
+    // Runs on its own cluster, since faults affect the whole network.
     let cluster = Cluster::start(Options::nodes(1)).await;
     let tenant = Tenant::new(&cluster).await;
     let qr = format!("/v1/channels/{}/qr?format=raw", tenant.channel("Scanned").await);
     let shown = tenant.any().get(&qr).await.expect(200);
     tenant.simulator().faults(json!({ "cut_node": [1] })).await;
-    // Two seconds later the pairing is given up, and there would be no code in any case.
+    // After two seconds the pairing ends, and there would be no code anyway.
     eventually("the code is shown no more", Duration::from_millis(1500), async || {
         let answer = tenant.any().get(&qr).await;
         check(answer.status != 200 || answer.json()["raw"] != shown["raw"], answer.text())

@@ -1,4 +1,4 @@
-//! What comes in: every body, what stands around it, what the channel's own phone writes.
+//! Received messages: every content, their context, and messages from the channel's own phone.
 
 use serde_json::{Value, json};
 use tests::http::time;
@@ -19,7 +19,7 @@ async fn every_body_has_the_fields_of_its_type() {
         media.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         media
     };
-    // What the phone writes, and the body of the event; a media's own fields are looked at below.
+    // The message that the phone sends, and the body of the event. The fields of media are checked below.
     let table = [
         (json!({ "type": "text", "text": "hi" }), json!({ "type": "text", "text": "hi" })),
         (
@@ -98,7 +98,7 @@ async fn every_body_has_the_fields_of_its_type() {
             assert_eq!(data.get("is_view_once"), given.get("view_once"), "{data}");
         }
     }
-    // What the interface has no body for is unknown in the event and in the row, and both say what it was.
+    // A message without a body in the API has type `unknown` in event and row; both name what it was.
     let id = talk.hear(json!({ "type": "pin", "message_key": { "id": heard }, "duration": 86400 })).await;
     let unknown = json!({ "type": "unknown", "raw_type": "pin" });
     assert_eq!(talk.event("message.received", &id).await["body"], unknown);
@@ -170,7 +170,7 @@ async fn what_the_channels_own_phone_writes_is_sent_by_the_device() {
     let id = tests::http::string(&reaction["message_id"]);
     assert_has(&talk.event("message.sent", &id).await, &json!({ "source": "device", "type": "reaction" }));
 
-    // What was sent from here is told of once, though the network shows it to the phone as well.
+    // A message sent from here is reported once, although the network shows it to the phone as well.
     let id = talk.text("from the office").await;
     talk.event_with("message.status", &id, "status", "delivered").await;
     assert_eq!(talk.receiver.event_ids("message.sent")[&id].len(), 1);
@@ -216,7 +216,7 @@ async fn a_hidden_number_is_reached_once_it_is_known() {
     let id = talk.send(body).await;
     assert_eq!(talk.arrived(&hidden, &id).await["type"], "location");
     assert_eq!(talk.row(&id).await["to"], json!(address(&hidden)));
-    // A reaction goes to the chat of its target, whatever the key calls it.
+    // A reaction goes to the chat of its target, whatever name of the chat its key has.
     let key = json!({ "id": heard, "from_me": false, "remote_jid": lid });
     let id = talk.send(json!({ "type": "reaction", "message_key": key, "emoji": "🎉" })).await;
     assert_eq!(talk.arrived(&hidden, &id).await["emoji"], "🎉");

@@ -1,4 +1,4 @@
-//! What is sent without any bytes, and what stands around it.
+//! Sends without media, and their context.
 
 use serde_json::{Value, json};
 use tests::tenant::{address, number};
@@ -15,7 +15,7 @@ fn nested(mut body: Value) -> Value {
 async fn every_type_without_bytes_arrives_in_both_shapes() {
     let talk = Conversation::begin().await;
     let card = json!({ "name": "Ben", "phones": ["15551230001"] });
-    // The body, what the phone sees of it, and what the row has in `content`.
+    // The body, the message that the phone receives, and `content` of the row.
     let table = [
         (json!({ "type": "text", "text": "hello" }), json!({ "text": "hello" }), Value::Null),
         (
@@ -72,7 +72,7 @@ async fn a_quote_has_the_author_and_the_text_of_what_it_answers() {
     let expected = [
         (talk.key(&heard, false), address(&talk.peer), json!("what is it?")),
         (talk.key(&own, true), talk.channel.address(), json!("look")),
-        // Nothing is known here of a message that is not stored.
+        // Nothing but the key is known of a message that is not stored.
         (talk.key("3EB0FF", false), address(&talk.peer), Value::Null),
     ];
     for (key, from, text) in expected {
@@ -119,7 +119,7 @@ async fn what_was_heard_or_said_can_be_forwarded_when_it_is_stored() {
     refused.expect_issue(&json!(["message_key"]), "conflict");
     let nested = json!({ "to": third, "body": { "type": "forward", "message_key": talk.key(&reaction, true) } });
     talk.api.post(&path, nested).await.expect_issue(&json!(["body", "message_key"]), "conflict");
-    // Another channel's message is not there.
+    // A message of another channel is not found.
     let other = talk.tenant.paired("Other").await;
     let elsewhere = talk.api.post(&other.path("/messages"), forward(talk.key(&own, true))).await;
     elsewhere.expect_error(404, "message_not_found");

@@ -1,4 +1,4 @@
-//! What is done to messages that exist: reactions both ways, edits, deletions, pins, stars.
+//! Actions on existing messages: reactions in both directions, edits, deletions, pins, stars.
 
 use serde_json::{Value, json};
 use tests::tenant::address;
@@ -14,7 +14,7 @@ async fn what_is_done_to_a_message_reaches_its_chat() {
     let (mine, theirs) = (talk.key(&own, true), talk.key(&heard, false));
     let table: [(Value, Value, Value); 9] = [
         (json!({ "type": "reaction", "emoji": "👍" }), theirs.clone(), json!({ "emoji": "👍" })),
-        // An empty emoji takes the reaction back, and `to` means nothing.
+        // An empty emoji removes the reaction; `to` is ignored.
         (json!({ "type": "reaction", "emoji": "", "to": "nowhere" }), theirs.clone(), json!({ "emoji": "" })),
         (json!({ "type": "reaction", "emoji": "❤️" }), mine.clone(), json!({ "emoji": "❤️" })),
         (json!({ "type": "edit", "text": "better" }), mine.clone(), json!({ "text": "better" })),
@@ -32,7 +32,7 @@ async fn what_is_done_to_a_message_reaches_its_chat() {
         assert_has(&sent, &json!({ "type": kind, "to": address(&talk.peer), "chat_id": address(&talk.peer) }));
         let stored = talk.row(&id).await;
         assert_has(&stored, &json!({ "type": kind, "message_key": key, "chat_id": address(&talk.peer) }));
-        // A star is nobody else's business.
+        // Stars are not sent to anybody else.
         if kind != "star" && kind != "unstar" {
             let row = talk.arrived(&talk.peer, &id).await;
             assert_has(&row, &seen);

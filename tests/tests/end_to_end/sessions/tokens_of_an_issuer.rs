@@ -36,7 +36,7 @@ impl Pair {
                 let public = public_of(&private);
                 (private, public)
             }
-            // Made for this test and used nowhere else: making one takes longer than the test.
+            // A fixed key for this test only, since generating one takes longer than the test.
             _ => {
                 let private = EncodingKey::from_rsa_pem(include_bytes!("issuer_rsa.pem")).unwrap();
                 let public = public_of(&private);
@@ -85,7 +85,7 @@ async fn a_token_of_the_issuer_is_a_session_and_nothing_else_is() {
     issuer.publish(elliptic.public());
     let token = elliptic.sign(&claims);
 
-    // No key yet, and nobody to ask: the token may be in order.
+    // Without keys and with the issuer down, the token may still be valid: 503.
     let refused = api(&token).get("/v1/account").await;
     refused.expect_error(503, "auth_backend_unavailable");
     assert_eq!(refused.retry_after(), 2);
@@ -117,7 +117,7 @@ async fn a_token_of_the_issuer_is_a_session_and_nothing_else_is() {
     let unconfirmed = elliptic.sign(&with("email_verified", json!(false)));
     api(&unconfirmed).get("/v1/account").await.expect_error(403, "auth_no_email");
 
-    // Another's signature under the right key id, and the public key taken for a shared secret.
+    // A forged signature with a valid key id, and the public key used as a shared secret.
     let forger = Pair::new("e", Algorithm::ES256);
     api(&forger.sign(&claims)).get("/v1/account").await.expect_error(401, "auth_invalid");
     let public = elliptic.public().to_string();
@@ -127,7 +127,7 @@ async fn a_token_of_the_issuer_is_a_session_and_nothing_else_is() {
     let (head, _) = token.rsplit_once('.').unwrap();
     api(head).get("/v1/account").await.expect_error(401, "auth_malformed");
 
-    // Key ids that somebody invents do not make the gateway ask for each of them.
+    // Invented key ids do not each cause a request to the issuer.
     let before = issuer.fetches();
     let unknown = Pair::new("x", Algorithm::ES256).sign(&claims);
     for _ in 0..10 {
@@ -135,7 +135,7 @@ async fn a_token_of_the_issuer_is_a_session_and_nothing_else_is() {
     }
     assert!(issuer.fetches() <= before + 1, "{} fetches for unknown keys", issuer.fetches() - before);
 
-    // Switched off, the issuer's known keys stay good.
+    // Known keys stay valid while the issuer is down.
     issuer.switch(false);
     api(&token).get("/v1/account").await.expect(200);
 }

@@ -1,4 +1,4 @@
-//! Trying out a receiver by URL and as a stored endpoint.
+//! Tests of a receiver, by URL and as a stored endpoint.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ async fn a_receiver_is_tried_out_by_url_and_as_an_endpoint() {
     assert_eq!((&dead["status"], &dead["http_status"]), (&json!(0), &json!(0)));
     assert_eq!((&dead["latency_ms"], &dead["error"]["code"]), (&json!(0), &json!("connect")));
 
-    // What fails the safety check is not called, and costs nothing of the ten a minute.
+    // A URL that fails the safety check is not requested, and does not count against the limit of ten a minute.
     for _ in 0..12 {
         api.post(BY_URL, json!({ "url": "http://169.254.169.254/" }))
             .await

@@ -1,4 +1,4 @@
-//! Delivery records: what they tell, and what can be done with them again.
+//! Delivery records: their contents, and the actions on them.
 
 use std::collections::BTreeSet;
 
@@ -56,7 +56,7 @@ async fn a_delivery_tells_of_its_attempts_and_is_made_again_by_hand() {
     assert_eq!((sent[0].header("x-gateway-attempt"), sent[1].header("x-gateway-attempt")), ("1", "2"));
     assert_eq!(sent[0].header("x-gateway-delivery-id"), id);
 
-    // Through another node, with the secret and the headers of now, and the body of then.
+    // A redelivery through another node has the current secret and headers, and the original body.
     tenant.any().patch(&path, json!({ "signing_secret": "a newer secret!!", "headers": {} })).await.expect(200);
     let again = format!("/v1/webhook-deliveries/{id}/redeliver");
     let nodes = tenant.cluster.node_ids();
@@ -73,7 +73,7 @@ async fn a_delivery_tells_of_its_attempts_and_is_made_again_by_hand() {
     .await;
     assert_eq!((&detail["state"], &detail["attempt_count"]), (&json!("delivered"), &json!(3)));
 
-    // What cannot be made again.
+    // Deliveries that cannot be made again.
     let stranger = Tenant::new(&tenant.cluster).await;
     stranger.any().act(&again).await.expect_error(404, "not_found");
     stranger.any().get(&format!("/v1/webhook-deliveries/{id}")).await.expect_error(404, "not_found");
@@ -98,7 +98,7 @@ async fn lists_are_filtered_and_paged_over_all_shards() {
     let bad = tenant.endpoint(&receiver.url("/bad"), &["message.received"], json!({})).await;
     let channels = [tenant.paired("A").await, tenant.paired("B").await, tenant.paired("C").await];
     let mut messages = Vec::new();
-    // A third message's attempts, all of them refused too, would open the endpoint's circuit.
+    // A third message's failed attempts would open the endpoint's circuit.
     for channel in &channels[..2] {
         messages.push(write_to(&tenant, channel, "one").await);
     }
@@ -113,7 +113,7 @@ async fn lists_are_filtered_and_paged_over_all_shards() {
         let query = format!("message_id={}&endpoint_id={}", messages[2], string(&endpoint["id"]));
         deliveries.wait_state(&query, "delivered").await;
     }
-    // A deleted channel's deliveries stay.
+    // The deliveries of a deleted channel stay.
     let gone = &channels[0];
     tenant.any().delete(&gone.path("")).await.expect(204);
 
@@ -187,7 +187,7 @@ async fn lists_are_filtered_and_paged_over_all_shards() {
     for (query, name, code) in bad_queries {
         tenant.any().get(&format!("/v1/webhook-deliveries?{query}")).await.expect_issue(&json!([name]), code);
     }
-    // Nobody sees another's, whatever is asked for.
+    // Nobody sees the deliveries of others, whatever the filter.
     let stranger = Tenant::new(&tenant.cluster).await;
     let theirs = Deliveries(&stranger);
     assert!(theirs.all(&format!("endpoint_id={good_id}")).await.is_empty());
@@ -203,7 +203,7 @@ async fn lists_are_filtered_and_paged_over_all_shards() {
     bound.get(&unknown).await.expect_error(404, "channel_not_found");
     bound.get("/v1/webhook-deliveries?channel_id=7").await.expect_issue(&json!(["channel_id"]), "format");
     let own = bound.get(&format!("/v1/webhook-deliveries?channel_id={}&limit=100", channels[1].id)).await.expect(200);
-    // A key of one channel sees its deliveries to the account's endpoints, and may not repeat them.
+    // A key of a channel sees its deliveries to the account's endpoints, but cannot repeat them.
     let again = format!("/v1/webhook-deliveries/{}/redeliver", string(&own["data"][0]["id"]));
     bound.act(&again).await.expect_error(404, "webhook_endpoint_not_found");
     let own: BTreeSet<String> = own["data"].as_array().unwrap().iter().map(|row| string(&row["channel_id"])).collect();
@@ -259,7 +259,7 @@ async fn what_was_exhausted_is_recovered_and_what_waits_is_purged() {
     assert!(stats["p95_latency_ms"].as_u64() >= stats["p50_latency_ms"].as_u64(), "{stats}");
     assert!(stats["p50_latency_ms"].is_u64());
 
-    // A queue that nobody wants any more.
+    // A queue to be purged.
     receiver.answer(|_| Reply::Hang);
     for channel in &channels {
         write_to(&tenant, channel, "unwanted").await;
@@ -275,7 +275,7 @@ async fn what_was_exhausted_is_recovered_and_what_waits_is_purged() {
     assert_eq!(api.delete(&purge).await.expect(202)["matched"], 2);
     in_state("exhausted", 2).await;
     in_state("in_flight", 0).await;
-    // The attempts that were under way time out after the purge, are on record, and bring no delivery back.
+    // Attempts that were running at the purge time out; they are recorded, and do not revive their deliveries.
     eventually("the attempts that were cut short are on record", seconds(40), async || {
         let found = deliveries.all(&format!("endpoint_id={id}&state=exhausted&limit=100")).await;
         check(found.iter().all(|row| row["attempt_count"] == 1), format!("{found:?}"))
@@ -296,6 +296,6 @@ async fn a_deleted_endpoints_deliveries_go_on_without_a_request_until_they_are_e
     let requests = receiver.received().len();
     let done = Deliveries(&tenant).wait_state(&format!("message_id={message}"), "exhausted").await;
     assert_eq!((&done["last_outcome"], &done["attempt_count"]), (&json!("endpoint_deleted"), &json!(4)));
-    // One may have been on its way as the endpoint was deleted.
+    // One attempt may have been running when the endpoint was deleted.
     assert!(receiver.received().len() <= requests + 1);
 }

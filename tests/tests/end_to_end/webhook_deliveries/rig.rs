@@ -1,4 +1,4 @@
-//! What the tests of webhooks share: a cluster that tries again soon, and lists of deliveries.
+//! Shared code of the webhook tests: a cluster that retries soon, and lists of deliveries.
 
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options, Shared};
@@ -6,7 +6,7 @@ use tests::http::string;
 use tests::tenant::{Paired, Tenant, number};
 use tests::wait::{eventually, seconds};
 
-/// Four attempts within a few seconds, with the headers of Standard Webhooks, and health noted every second.
+/// A cluster with four attempts in a few seconds, Standard Webhooks headers, and endpoint health noted each second.
 pub async fn brisk() -> Cluster {
     static BRISK: Shared = Shared::new(|| {
         Options::default()
@@ -18,7 +18,7 @@ pub async fn brisk() -> Cluster {
     BRISK.get().await
 }
 
-/// Lets a fresh phone write to a channel and gives the message's id.
+/// Sends from a new phone to a channel, and returns the message id.
 pub async fn write_to(tenant: &Tenant, channel: &Paired, words: &str) -> String {
     let sender = number();
     tenant.simulator().phone(&sender, json!({})).await;
@@ -29,17 +29,17 @@ pub fn endpoint_path(endpoint: &Value) -> String {
     format!("/v1/webhook-endpoints/{}", string(&endpoint["id"]))
 }
 
-/// A tenant's deliveries.
+/// The deliveries of a tenant.
 pub struct Deliveries<'a>(pub &'a Tenant);
 
 impl Deliveries<'_> {
-    /// One page.
+    /// The deliveries on a single page.
     pub async fn all(&self, query: &str) -> Vec<Value> {
         let page = self.0.any().get(&format!("/v1/webhook-deliveries?{query}")).await.expect(200);
         page["data"].as_array().expect("data is a list").clone()
     }
 
-    /// The ids of all pages, each through another node.
+    /// The ids of all pages, each read through another node.
     pub async fn pages(&self, query: &str) -> Vec<String> {
         let nodes = self.0.cluster.node_ids();
         let mut ids = Vec::new();
@@ -56,7 +56,7 @@ impl Deliveries<'_> {
         ids
     }
 
-    /// Waits until the first delivery of a query has a state.
+    /// Waits until a delivery of a query has a state.
     pub async fn wait_state(&self, query: &str, state: &str) -> Value {
         eventually(&format!("a delivery of {query} is {state}"), seconds(40), async || {
             let found = self.all(query).await;

@@ -1,4 +1,4 @@
-//! When and how attempts are made: places, circuit, pauses, `Retry-After`, owners that die, endpoints that fail for good.
+//! The rules of attempts: concurrency, circuit, disabled endpoints, `Retry-After`, dead owners, final failures.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -22,7 +22,7 @@ async fn at_most_ten_attempts_run_at_one_endpoint_over_the_whole_cluster() {
         async move { tenant.paired(&format!("Crowd {n}")).await }
     }))
     .await;
-    // Each phone writes to each channel, so that no conversation holds another one up.
+    // Each message is in its own chat, so that none waits for another.
     for channel in &channels {
         for _ in 0..4 {
             write_to(&tenant, channel, "all at once").await;
@@ -34,7 +34,7 @@ async fn at_most_ten_attempts_run_at_one_endpoint_over_the_whole_cluster() {
     eventually("the endpoint is used by many at once", seconds(14), async || {
         let running = deliveries.all("state=in_flight&limit=100").await.len();
         most = most.max(running);
-        // A request that hangs is answered by nobody for 15 s: all that came belong to attempts that run.
+        // A hanging request ends after 15 s, so until then every received request belongs to a running attempt.
         let requests = receiver.received().len();
         assert!(began.elapsed() > seconds(13) || requests <= 10, "{requests} at once");
         check(began.elapsed() > seconds(4), format!("{running} run"))
@@ -54,7 +54,7 @@ async fn an_endpoint_that_fails_ten_times_in_a_row_is_left_alone_but_for_probes(
     for n in 0..6 {
         messages.push(write_to(&tenant, &channel, &format!("number {n}")).await);
     }
-    // Six deliveries with four attempts each would make 24 requests within a few seconds.
+    // Without the circuit, six deliveries with four attempts each would make 24 requests within a few seconds.
     eventually("the circuit opens", seconds(20), async || {
         let requests = receiver.received().len();
         check(requests >= 10, requests.to_string())
@@ -92,7 +92,7 @@ async fn a_receivers_wish_to_wait_is_heeded_within_its_bounds() {
     Deliveries(&tenant).wait_state(&format!("message_id={message}"), "delivered").await;
     let all = receiver.received();
     let waited = all[1].at.duration_since(all[0].at).unwrap();
-    // Planned is 1 s; an hour is cut to twice that.
+    // The planned delay is 1 s, and an hour is cut to twice that.
     assert!(waited >= Duration::from_millis(1900) && waited < seconds(15), "{waited:?}");
 }
 
@@ -121,7 +121,7 @@ async fn deliveries_of_a_disabled_endpoint_wait_until_it_is_enabled_again() {
         check(row["state"] != "paused", row.to_string())
     })
     .await;
-    // By hand it need not wait for its turn.
+    // A manual redelivery need not wait for the schedule.
     let again = format!("/v1/webhook-deliveries/{}/redeliver", string(&paused["id"]));
     let answer = tenant.any().act(&again).await;
     assert!(matches!(answer.status, 202 | 409), "{}", answer.text());
@@ -154,7 +154,7 @@ async fn five_bad_receivers_delay_no_good_one_by_more_than_a_fifth() {
         tenant.endpoint(&receiver.url(bad), &["message.received"], json!({})).await;
     }
     let surrounded = median_delay(&tenant, &receiver, &channel).await;
-    // A fifth of a few milliseconds is less than what a busy machine adds by itself.
+    // A fifth of a few milliseconds is less than the noise of a busy machine.
     let allowed = alone.mul_f64(1.2) + Duration::from_millis(60);
     assert!(surrounded <= allowed, "{alone:?} alone, {surrounded:?} among bad ones");
     for bad in ["/hanging", "/slow", "/failing", "/endless", "/resetting"] {
@@ -192,7 +192,7 @@ async fn an_attempt_that_its_owner_could_not_end_is_on_record_as_interrupted() {
     let query = format!("message_id={message}");
     let deliveries = Deliveries(&tenant);
     deliveries.wait_state(&query, "in_flight").await;
-    // The beginning of an attempt is noted after a second.
+    // The start of an attempt is recorded after a second.
     let since = Instant::now();
     eventually("the attempt has been under way for a while", seconds(10), async || {
         check(since.elapsed() > seconds(3), "waiting")
@@ -262,11 +262,11 @@ async fn an_endpoint_that_fails_for_long_is_switched_off_with_an_entry_in_the_au
     assert_eq!(entries.len(), 1, "{log}");
     assert_eq!((&entries[0]["target"]["id"], &entries[0]["actor"]["type"]), (&endpoint["id"], &json!("system")));
 
-    // An operator has it called again, and says why. What its customer has switched off stays so.
+    // An operator re-enables the endpoint and gives a reason. An endpoint that its customer disabled stays disabled.
     let operator = tenant.cluster.operator(1, &tenant.client);
     let enable = format!("/v1/admin/webhook-endpoints/{}/enable", string(&endpoint["id"]));
     operator.post(&enable, json!({})).await.expect_issue(&json!(["reason"]), "required");
-    // What has waited goes out at once, and would count as failing again.
+    // Waiting deliveries go out at once; another failure would disable the endpoint again.
     receiver.answer(|_| Reply::Status(200));
     operator.post(&enable, json!({ "reason": "mended" })).await.expect(204);
     let shown = tenant.any().get(&path).await.expect(200);

@@ -1,4 +1,4 @@
-//! The account's state that its devices share: keys, versions, and the MACs that a version stands on.
+//! Account state that the account's devices share: keys, versions, and the MACs that a version depends on.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use super::Backend;
 use crate::state::keys;
 use crate::state::log::{Class, Write};
 
-/// A collection's version, and which of its MACs count.
+/// A collection's version, and the generation of its valid MACs.
 #[derive(Default, Serialize, Deserialize)]
 struct Collection {
     generation: u32,
@@ -37,7 +37,7 @@ impl AppSyncStore for Backend {
         self.read(&keys::sync_key(key_id))
     }
 
-    /// The phone shares a key once.
+    /// The wire waits for it: the phone shares a key only once.
     async fn set_sync_key(&self, key_id: &[u8], key: AppStateSyncKey) -> Result<()> {
         self.write(Class::Wire, keys::sync_key(key_id), &key)?;
         self.put(Class::Wire, keys::LATEST_SYNC_KEY.to_owned(), key_id)
@@ -78,7 +78,8 @@ impl AppSyncStore for Backend {
         self.append(Class::Wire, index_macs.iter().map(|index| Write::delete(row(index))))
     }
 
-    /// Those of the generations before count no more, whether their rows are gone or not: an owner may have died over that.
+    /// Starts a new generation. MACs of older ones are invalid even if their rows are left, since an owner may die
+    /// before it deletes them.
     async fn clear_mutation_macs(&self, name: &str) -> Result<()> {
         let before = self.collection(name)?;
         let old = self.log.names(&keys::all_macs(name));

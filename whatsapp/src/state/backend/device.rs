@@ -1,4 +1,4 @@
-//! The device: identity, registration, account. With its row the channel can log in.
+//! The device: identity, registration, account. A channel that has its row can log in.
 
 use async_trait::async_trait;
 use rand::RngExt;
@@ -14,14 +14,14 @@ use crate::state::keys;
 use crate::state::log::{Class, LARGEST_ROW, Write};
 use crate::state::rows::{pack, unpack};
 
-/// The library numbers devices of one store; a channel has one.
+/// The library numbers the devices of a store; a channel has only one.
 const ONLY_DEVICE: i32 = 1;
 
 impl Backend {
-    /// Stores the device if it is paired and differs from what is stored. An unpaired one is worth nothing.
+    /// Stores the device if it is paired and has changed. An unpaired device is useless.
     ///
     /// # Errors
-    /// The log is poisoned.
+    /// The log is poisoned, or the device is too large for a row.
     pub fn save_device(&self, device: &Device) -> Result<()> {
         if device.pn.is_none() || device.account.is_none() {
             return Ok(());
@@ -37,7 +37,7 @@ impl Backend {
         self.put(Class::Wire, keys::DEVICE.to_owned(), row)
     }
 
-    /// Notes who the channel is, and makes its seed when it has none.
+    /// Records the channel's own names, and makes its seed if it has none.
     fn know_own(&self, device: &Device) -> Result<()> {
         let names = [&device.pn, &device.lid].into_iter().flatten();
         let users = names.clone().map(|jid| jid.user.to_string()).collect();
@@ -55,7 +55,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Notes that the account's state was synced once.
+    /// Records that the account's state has been synced.
     ///
     /// # Errors
     /// The log is poisoned.
@@ -70,7 +70,7 @@ impl DeviceStore for Backend {
         self.save_device(device)
     }
 
-    /// Until the account's state was synced once the name is given out empty, so that the library syncs it again.
+    /// Loads the device. Until the account's state is synced, its push name is empty, which makes the library sync.
     async fn load(&self) -> Result<Option<Device>> {
         let Some(row) = self.get(keys::DEVICE)? else { return Ok(None) };
         let mut device: Device = unpack(&row)?;
@@ -79,7 +79,7 @@ impl DeviceStore for Backend {
             device.push_name.clear();
         }
         if is_due(Due::SignedPrekey) {
-            // Long ago. 0 would say that nobody knows when.
+            // A time long ago; 0 would mean that the time is unknown.
             device.last_signed_pre_key_rotation_ms = 1;
         }
         Ok(Some(device))
@@ -94,7 +94,7 @@ impl DeviceStore for Backend {
         Ok(ONLY_DEVICE)
     }
 
-    /// The state is in the cluster's backups; there is no file of its own to copy.
+    /// The state is part of the cluster's backups, and has no file of its own to copy.
     async fn snapshot_db(&self, _name: &str, _extra_content: Option<&[u8]>) -> Result<()> {
         Ok(())
     }

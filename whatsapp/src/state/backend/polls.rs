@@ -1,4 +1,4 @@
-//! Polls, kept so that votes on them can be opened and named: a vote says the hash of an option, under the secret of the poll.
+//! Polls, kept to decrypt votes on them: a vote contains hashes of options, encrypted with the poll's secret.
 
 use serde::{Deserialize, Serialize};
 use wacore::poll::{PollVoteCiphertext, compute_option_hash, decrypt_poll_vote_with_secret};
@@ -10,16 +10,16 @@ use crate::state::keys;
 use crate::state::log::{Class, Write};
 use crate::state::rows::pack;
 
-/// How many are kept; the oldest quarter goes when there are more.
+/// Polls that are kept; the oldest quarter is deleted when there are more.
 const MOST: usize = 512;
 
-/// Bytes of one; votes on a larger poll are not opened. A poll of the interface takes half of it.
+/// The largest poll that is kept, in bytes; votes on larger ones are not decrypted. A poll of the API takes half of it.
 const LARGEST: usize = 8 * 1024;
 
-/// Polls of one id that are tried. Ids are their authors' to choose.
+/// Polls with the same id that are tried for a vote. Authors choose ids, so they may collide.
 const MOST_OF_AN_ID: usize = 4;
 
-/// Who wrote a poll, under all names that a vote may know it by.
+/// The author of a poll, under all names that a vote may use.
 pub enum Author {
     Own,
     Other(Vec<String>),
@@ -27,17 +27,17 @@ pub enum Author {
 
 #[derive(Serialize, Deserialize)]
 struct Poll {
-    /// Unix seconds of its coming.
+    /// When the poll came, in unix seconds.
     at: i64,
     options: Vec<String>,
-    /// None where it follows from the id.
+    /// `None` if it is derived from the id.
     secret: Option<MessageSecret>,
-    /// None of a poll of the channel's own.
+    /// Empty for a poll of the channel's own.
     authors: Vec<String>,
 }
 
 impl Backend {
-    /// Keeps a poll; a poll of the same author and id that was kept before stays.
+    /// Keeps a poll, unless one with the same author and id is kept already.
     ///
     /// # Errors
     /// The log is poisoned.
@@ -68,8 +68,8 @@ impl Backend {
         self.append(Class::Lazy, rows.into_iter().take(MOST / 4).map(|(_, name)| Write::delete(name)))
     }
 
-    /// The options that a vote names; none where no poll is known whose secret opens it. `own` and `voters` are the names of the
-    /// channel and of who votes.
+    /// The options that a vote selects; `None` if no known poll's secret decrypts it. `own` and `voters` are the names
+    /// of the channel and of the voter.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -84,7 +84,7 @@ impl Backend {
             let Some(poll) = self.read::<Poll>(name)? else { continue };
             let Some(secret) = poll.secret.or_else(|| self.own_secret(id)) else { continue };
             let authors = if poll.authors.is_empty() { own } else { &poll.authors };
-            // Whichever names its author used: the wrong ones do not open it.
+            // The vote does not say which of their names author and voter used; wrong pairs fail to decrypt.
             let pairs = authors.iter().flat_map(|author| voters.iter().map(move |voter| (author, voter)));
             let opened = pairs
                 .into_iter()

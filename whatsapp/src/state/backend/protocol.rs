@@ -1,5 +1,5 @@
-//! What the protocol remembers beside keys: who has which sender's key, LIDs, devices, groups, tokens, messages to send again
-//! and messages to report again.
+//! Protocol state other than keys: which devices have which sender key, LIDs, device lists, groups, tokens, messages to
+//! send again, and messages to report again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -20,30 +20,31 @@ use crate::state::keys;
 use crate::state::log::{Class, Write};
 use crate::telemetry::{self, Asker};
 
-/// A group's metadata of more bytes is asked for anew each time.
+/// The largest group metadata that is stored, in bytes; larger ones are queried each time.
 const LARGEST_GROUP: usize = 32 << 10;
 
-/// Messages that are kept to be sent again: each of so many bytes, so many of them, and so long.
+/// Bounds of messages that are kept for resending: bytes of one, number, total bytes, and age in seconds.
 const LARGEST_SENT: usize = 64 << 10;
 const MOST_SENT: usize = 1_024;
 const MOST_SENT_BYTES: usize = 1 << 20;
 const SENT_KEPT: i64 = 7 * 86_400;
 
-/// Between two sweeps of the library's, minutes apart, so many bytes more are kept at most.
+/// Bytes of such messages that may come in between two sweeps of the library, which are minutes apart.
 const MOST_UNSWEPT: usize = 4 << 20;
 
-/// A message that waits to be reported again takes rows of so many bytes. A larger one is not kept; it is lost where its owner dies
-/// after it was decrypted and before it is committed.
+/// A message that waits to be reported again is split into rows of this size, in bytes. A message above
+/// [`LARGEST_PENDING`] is not kept: it is lost if its owner dies between decrypting and committing it.
 const PENDING_PIECE: usize = 128 << 10;
 const LARGEST_PENDING: usize = 1 << 20;
 
-/// How long a message waits to be reported again: the library's seven days are less than a channel may be away.
+/// How long a message waits to be reported again, in seconds. The library's seven days are less than a channel may be
+/// away.
 const PENDING_KEPT: i64 = 30 * 86_400;
 
-/// A device that nobody has. It stands for somebody who may have a group's key, whichever of theirs has it.
+/// A device number that nobody has. It marks a person who may have a group's key, on whichever device.
 const NOBODYS_DEVICE: u16 = u16::MAX;
 
-/// Devices of a group, some of them: which have the sender's key.
+/// A row with some devices of a group: which of them have the sender key. Valid for these generations only.
 #[derive(Default, Serialize, Deserialize)]
 struct GroupDevices {
     all: u32,
@@ -63,13 +64,13 @@ impl Backend {
         Ok((all, self.read(&keys::group_generation(group))?.unwrap_or_default()))
     }
 
-    /// A row of a group's devices; an older generation's is nothing.
+    /// A row of a group's devices; empty if the stored one is of an older generation.
     fn group_row(&self, name: &str, (all, group): (u32, u32)) -> Result<GroupDevices> {
         let row = self.read::<GroupDevices>(name)?.filter(|row| (row.all, row.group) == (all, group));
         Ok(row.unwrap_or(GroupDevices { all, group, devices: BTreeMap::new() }))
     }
 
-    /// A device's other name, by its LID or its number, where that is known.
+    /// The other name of a device, by LID or number, if it is known.
     fn other_name(&self, device: &Jid) -> Result<Option<Jid>> {
         let row = if device.is_pn() {
             keys::phone(&device.user)
@@ -88,8 +89,8 @@ impl Backend {
         }))
     }
 
-    /// The library names a session by the device's JID, with a number behind it that is always 0, and by its LID where that is known:
-    /// groups name their members by numbers, too.
+    /// Whether a session with a device exists. The library names a session by the device's JID, followed by a number
+    /// that is always 0, and by its LID if known; groups may name their members by number.
     fn has_session_with(&self, device: &str) -> Result<bool> {
         let Ok(jid) = device.parse::<Jid>() else { return Ok(false) };
         let has = |jid: &Jid| self.log.has(&keys::session(&jid.to_protocol_address_string()));
@@ -100,12 +101,12 @@ impl Backend {
         Ok(other.is_some_and(|other| has(&other)))
     }
 
-    /// How many times devices were told keys of groups so far.
+    /// The number of the last key distribution to a device.
     pub fn told_so_far(&self) -> u64 {
         self.told.lock().last
     }
 
-    /// The network has a message to a group: who was told the group's key until it had left has that.
+    /// Confirms the key distributions of a group up to `until`: the network has a message to it that left after those.
     ///
     /// # Errors
     /// The log is poisoned.
@@ -123,17 +124,18 @@ impl Backend {
         self.note_sender_keys(Class::Lazy, group, have.iter().map(String::as_str), true)
     }
 
-    /// Whether a message may have left before, by a former owner or this one: it is kept from then on.
+    /// Whether a message may have left before, from this owner or a former one: a message is kept from then on.
     pub fn may_have_left(&self, chat: &str, id: &str) -> bool {
         self.log.has(&keys::sent(chat, id))
     }
 
-    /// What was written to a group last may have told nobody its key: a network that has had a message of that id takes no other one.
+    /// Drops a group's unconfirmed key distributions. The network ignores a second message with an id that it has had,
+    /// so the last message may have carried the key to nobody.
     pub fn doubt_sender_keys(&self, group: &str) {
         self.told.lock().groups.remove(group);
     }
 
-    /// Notes of devices whether they have a group's key. A row that says so is not written again.
+    /// Records for devices whether they have a group's key. Unchanged rows are not written.
     fn note_sender_keys<'a>(
         &self,
         class: Class,
@@ -156,9 +158,10 @@ impl Backend {
         told.try_for_each(|(name, (row, _))| self.write(class, name, &row))
     }
 
-    /// Keeps the pair of names that a message brought. The library keeps that of a message which waited at the network in memory alone,
-    /// while the session that the message began is stored, under its LID: the next owner would begin another by the phone's number,
-    /// which takes the place of the first as soon as the pair is learned, and could not read what was written in that.
+    /// Stores the pair of names that a message brought. For an offline message, the library keeps the pair only in
+    /// memory, while the session that the message began is stored under its LID. The next owner would begin another
+    /// session under the phone's number, which would replace the first one when the pair is learned, and could not read
+    /// what was written in that.
     ///
     /// # Errors
     /// The log is poisoned.
@@ -183,7 +186,7 @@ impl Backend {
         self.put_lid_mapping(&entry).await
     }
 
-    /// The rows of a message that waits, and the end of those that a longer one of its name had.
+    /// The writes of a waiting message, and the deletes of further pieces of a longer one with its name.
     fn pending(&self, name: String, at: i64, message: &[u8]) -> Vec<Write> {
         if message.len() > LARGEST_PENDING {
             return self.not_pending(name);
@@ -203,7 +206,7 @@ impl Backend {
         std::iter::once(name).chain(pieces).map(Write::delete).collect()
     }
 
-    /// The names of a message's pieces from one on.
+    /// The names of a message's stored pieces, from number `from` on.
     fn pending_pieces(&self, name: &str, from: usize) -> Vec<String> {
         let names = (from..).map(|piece| keys::pending_piece(name, piece));
         names.take_while(|piece| self.log.has(piece)).collect()
@@ -222,7 +225,7 @@ impl Backend {
         Ok(self.read::<Token>(&keys::token(jid))?.map(|token| token.entry))
     }
 
-    /// Deletes the rows under a prefix that were written before a time.
+    /// Deletes the rows under a prefix that were written before `cutoff`.
     fn delete_older(&self, prefix: &str, cutoff: i64) -> Result<u32> {
         let mut old = Vec::new();
         for name in self.log.names(prefix) {
@@ -235,7 +238,7 @@ impl Backend {
         self.delete_all(Class::Lazy, old)
     }
 
-    /// Deletes the oldest of the messages that are kept to be sent again, where they are too many or too large.
+    /// Deletes the oldest messages kept for resending, if there are too many or they are too large.
     fn bound_sent(&self) -> Result<u32> {
         self.sent.store(0, Ordering::Relaxed);
         let mut rows = Vec::new();
@@ -265,9 +268,9 @@ impl ProtocolStore for Backend {
         Ok(devices)
     }
 
-    /// A device without a session cannot have got the key, whatever the library thinks, and one that was told it has it once the network
-    /// has the message: neither is marked as if it had. One that has lost it is so under both of its names: it asks by its LID, and a
-    /// group may name it by its number.
+    /// A device without a session cannot have got the key, whatever the library believes, and a device that was sent
+    /// the key has it only when the network has the message: neither is marked as a holder here. A device that lost the
+    /// key lost it under both of its names: it asks by its LID, and the group may name it by its number.
     async fn set_sender_key_status(&self, group_jid: &str, entries: &[(&str, bool)]) -> Result<()> {
         let (mut forgotten, mut holders) = (Vec::new(), BTreeSet::new());
         for &(device, has_key) in entries {
@@ -285,8 +288,8 @@ impl ProtocolStore for Backend {
                 holders.extend(person.map(|person| person.to_string()));
             }
         }
-        // Before anything else leaves, whether the network's word on the message comes or not, and whoever hears it: the library
-        // changes the key where somebody goes who has it.
+        // This is durable before anything else leaves, whether and to whom the message's acceptance is reported: the
+        // library changes the key when a holder leaves the group.
         self.note_sender_keys(Class::Wire, group_jid, holders.iter().map(String::as_str), true)?;
         if let Some(devices) = self.told.lock().groups.get_mut(group_jid) {
             devices.retain(|device, _| !forgotten.contains(device));
@@ -332,7 +335,7 @@ impl ProtocolStore for Backend {
         self.read(&keys::phone(phone))
     }
 
-    /// The wire waits for it: the address of a session hangs on it.
+    /// The wire waits for it: a session's address depends on it.
     async fn put_lid_mapping(&self, entry: &LidPnMappingEntry) -> Result<()> {
         let known: Option<LidPnMappingEntry> = self.read(&keys::lid(&entry.lid))?;
         self.write(Class::Wire, keys::lid(&entry.lid), entry)?;
@@ -369,7 +372,7 @@ impl ProtocolStore for Backend {
         self.delete(Class::Lazy, keys::base_key(address, message_id))
     }
 
-    /// The wire waits for it: the network tells once that a device came.
+    /// The wire waits for it: the network announces a new device only once.
     async fn update_device_list(&self, record: DeviceListRecord) -> Result<()> {
         self.write(Class::Wire, keys::devices(&record.user), &record)
     }
@@ -382,7 +385,7 @@ impl ProtocolStore for Backend {
         self.read(&keys::devices(user))
     }
 
-    /// It follows a change of an identity.
+    /// The wire waits for it: the delete follows a change of an identity.
     async fn delete_devices(&self, user: &str) -> Result<()> {
         self.delete(Class::Wire, keys::devices(user))
     }
@@ -391,10 +394,10 @@ impl ProtocolStore for Backend {
         self.get(&keys::group(group_jid))
     }
 
-    /// The wire waits for it: the network tells once who came and who went.
+    /// The wire waits for it: the network reports only once who came and who left.
     async fn put_group_metadata(&self, group_jid: &str, blob: &[u8]) -> Result<()> {
         if blob.len() > LARGEST_GROUP {
-            // What stands there is of another time.
+            // The stored metadata is outdated.
             return self.delete(Class::Wire, keys::group(group_jid));
         }
         self.put(Class::Wire, keys::group(group_jid), blob)
@@ -456,7 +459,7 @@ impl ProtocolStore for Backend {
         self.put_token(Class::Wire, jid, entry)
     }
 
-    /// The wire waits for it: whoever cannot read a message asks the next owner, too.
+    /// The wire waits for it: a device that cannot read the message may ask the next owner.
     async fn store_sent_message(&self, chat_jid: &str, message_id: &str, payload: &[u8]) -> Result<()> {
         if payload.len() > LARGEST_SENT {
             return Ok(());
@@ -470,7 +473,7 @@ impl ProtocolStore for Backend {
         Ok(())
     }
 
-    /// It stays: two devices may ask for it, and a crash before it is sent again must not lose it.
+    /// The message stays: two devices may ask for it, and a crash before the resend must not lose it.
     async fn take_sent_message(&self, chat_jid: &str, message_id: &str) -> Result<Option<Vec<u8>>> {
         let Some(row) = self.get(&keys::sent(chat_jid, message_id))? else { return Ok(None) };
         telemetry::asked_again(Asker::Peer);

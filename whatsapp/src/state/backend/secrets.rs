@@ -1,4 +1,4 @@
-//! Secrets of messages, with which votes and edits that refer to them are opened.
+//! Secrets of messages, which decrypt the votes and edits that refer to them.
 
 use async_trait::async_trait;
 use hkdf::Hkdf;
@@ -13,7 +13,7 @@ use super::Backend;
 use crate::state::keys;
 use crate::state::log::Class;
 
-/// How many are kept.
+/// Secrets that are kept.
 const MOST: usize = 4_096;
 
 #[derive(Serialize, Deserialize)]
@@ -23,7 +23,7 @@ struct Secret {
     message_ts: i64,
 }
 
-/// The secret of a channel's own message: the same whoever sends the message, and however often.
+/// The secret of a channel's own message. It is the same whoever sends the message, and however often.
 pub fn derived(seed: &[u8; 32], message_id: &str) -> MessageSecret {
     let mut secret = MessageSecret::default();
     let hkdf = Hkdf::<Sha256>::new(None, seed);
@@ -44,7 +44,7 @@ impl Backend {
 
     fn secret(&self, chat: &str, sender: &str, id: &str) -> Result<Option<Secret>> {
         match self.own_secret(id).filter(|_| self.is_own(sender)) {
-            // What another device of the account sent has a secret of its own, and a row.
+            // A message from another device of the account has its own secret, in a row.
             Some(own) => match self.read(&keys::secret(chat, sender, id))? {
                 Some(stored) => Ok(Some(stored)),
                 None => Ok(Some(Secret { secret: own, expires_at: 0, message_ts: 0 })),
@@ -53,7 +53,7 @@ impl Backend {
         }
     }
 
-    /// The rows, those that end first before the others.
+    /// The rows, ordered by their expiry.
     fn secrets_by_end(&self) -> Result<Vec<(i64, String)>> {
         let mut rows = Vec::new();
         for name in self.log.names(keys::SECRETS) {
@@ -109,7 +109,7 @@ impl MsgSecretStore for Backend {
         Ok(self.secret(chat, sender, id)?.map(|found| (found.secret.to_vec(), found.message_ts)))
     }
 
-    /// Those whose time has come, and the first to end of those that are too many.
+    /// Deletes expired secrets, and those that expire first while there are too many.
     async fn delete_expired_msg_secrets(&self, cutoff_timestamp: i64) -> Result<u32> {
         let rows = self.secrets_by_end()?;
         let surplus = rows.len().saturating_sub(MOST);

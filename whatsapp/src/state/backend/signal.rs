@@ -1,4 +1,4 @@
-//! Sessions, identities, prekeys, senders' keys: all of it has to be durable before the wire shows that it was used.
+//! Sessions, identities, prekeys and sender keys. Each has to be durable before the wire shows that it was used.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -15,10 +15,10 @@ use crate::state::keys;
 use crate::state::log::{Class, Write};
 use crate::state::rows::pack;
 
-/// How many signed prekeys are kept: peers may hold older bundles, and the library keeps three.
+/// Signed prekeys that are kept. Peers may hold older bundles; the library keeps three.
 const SIGNED_KEPT: usize = 12;
 
-/// The prekeys of one row, by their ids.
+/// The prekeys of one row, by id.
 type Prekeys = BTreeMap<u32, Bytes>;
 
 impl Backend {
@@ -27,8 +27,8 @@ impl Backend {
         stored.map_or(Ok(0), |bytes| Ok(u32::from_be_bytes(exactly(bytes)?)))
     }
 
-    /// The row of a prekey, as it is among `rows` or else stored. A row for each of hundreds would take more room by its name, its
-    /// seal and its place in tables than by the key, and all of them are read at each log-in.
+    /// The row of a prekey, from `rows` or the store. With a row each, hundreds of prekeys would take more room for
+    /// names, sealing and table entries than for the keys, and all are read at each login.
     fn row_of_prekey<'a>(&self, rows: &'a mut BTreeMap<String, Prekeys>, id: u32) -> Result<&'a mut Prekeys> {
         Ok(match rows.entry(keys::prekeys(id)) {
             Entry::Occupied(known) => known.into_mut(),
@@ -126,7 +126,7 @@ impl SignalStore for Backend {
             !self.log.names(&under).is_empty()
         };
         let is_plain = keys::part(user) == user;
-        // Long names stand under their hash, and cannot be looked for by their beginning.
+        // Long names are stored under their hash, and cannot be found by a prefix.
         Ok(!is_plain || [keys::SESSIONS, keys::IDENTITIES].iter().any(|p| found(p, '@') || found(p, ':')))
     }
 
@@ -146,7 +146,7 @@ impl SignalStore for Backend {
         self.load_prekeys(ids)
     }
 
-    /// The device's watermark says which keys the network has.
+    /// Nothing to store: the device's watermark says which keys the network has.
     async fn mark_prekeys_uploaded(&self, _ids: &[u32]) -> Result<()> {
         reach(Point::PrekeysUploaded);
         Ok(())
@@ -183,7 +183,7 @@ impl SignalStore for Backend {
         Ok(found)
     }
 
-    /// The newest stay.
+    /// Deletes a signed prekey, unless it is among the newest [`SIGNED_KEPT`].
     async fn remove_signed_prekey(&self, id: u32) -> Result<()> {
         self.check();
         let names = self.log.names(keys::SIGNED_PREKEYS);

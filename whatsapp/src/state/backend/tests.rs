@@ -1,4 +1,4 @@
-//! The store's contract, each method of it by example; and what departs from the library's own.
+//! The store's contract: each method by example, and where it differs from the library's own store.
 
 mod map;
 
@@ -21,7 +21,7 @@ use super::polls::Author;
 use super::*;
 use crate::state::log::tests::Store;
 
-/// What a call gives that is ready when it is first polled: no store call may yield.
+/// The result of a call that is ready on its first poll: no store call may yield.
 fn now<T>(call: impl Future<Output = Result<T>>) -> T {
     let call = std::pin::pin!(call);
     match call.poll(&mut Context::from_waker(Waker::noop())) {
@@ -153,7 +153,7 @@ fn macs_of_a_collection_that_was_cleared_count_no_more() {
     assert_eq!(now(backend.get_mutation_mac("regular", &[0; 32])), Some(vec![10]));
     let found = now(backend.get_mutation_macs("regular", &[[0; 32], [1; 32], [2; 32]]));
     assert_eq!(found.keys().copied().collect::<BTreeSet<_>>(), BTreeSet::from([[0; 32], [2; 32]]));
-    // The generation after the next one finds what an owner that died has left of this one.
+    // The clear after the next one deletes what a dead owner has left of this generation.
     let left = format!("{}left", keys::macs("regular", 0));
     now(backend.clear_mutation_macs("regular"));
     backend.append(Class::Lazy, [Write::put(left.clone(), [1_u8])]).unwrap();
@@ -165,7 +165,7 @@ fn macs_of_a_collection_that_was_cleared_count_no_more() {
     assert_eq!(now(backend.get_mutation_mac("regular", &[0; 32])), Some(vec![10]));
 }
 
-/// The devices of a group that there are, and whether each has its key.
+/// The real devices of a group, and whether each has its key.
 fn devices_of(backend: &Backend, group: &str) -> BTreeMap<String, bool> {
     let mut devices: BTreeMap<String, bool> = now(backend.get_sender_key_devices(group)).into_iter().collect();
     devices.retain(|device, _| !device.contains(":65535@"));
@@ -181,7 +181,7 @@ fn who_was_told_a_group_s_key_may_have_it_whatever_the_network_said_of_that_mess
     backend.doubt_sender_keys(group);
     let may_have = || {
         let rows = now(backend.get_sender_key_devices(group)).into_iter();
-        // As the library looks where somebody goes.
+        // Holders, as the library finds them when somebody leaves the group.
         let people = rows.filter(|(_, has_key)| *has_key).map(|(device, _)| device.parse::<Jid>().unwrap());
         people.map(|person| (person.user.to_string(), person.device)).collect::<Vec<_>>()
     };
@@ -189,7 +189,7 @@ fn who_was_told_a_group_s_key_may_have_it_whatever_the_network_said_of_that_mess
     assert!(devices_of(&backend, group).is_empty(), "it is told again");
     now(backend.set_sender_key_status(group, &[("100:2@lid", false)]));
     assert_eq!(may_have().len(), 1, "what it has lost it may have kept");
-    // As the library marks all where it cannot begin anew.
+    // The library marks all devices like this when it cannot begin again.
     now(backend.set_sender_key_status(group, &[("100:65535@lid", false)]));
     assert!(may_have().is_empty());
     now(backend.set_sender_key_status(group, &[("100:2@lid", true)]));
@@ -221,14 +221,14 @@ fn no_device_without_a_session_is_said_to_have_a_group_s_key() {
     backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
     now(backend.clear_all_sender_key_devices());
     assert!(has(group).is_empty());
-    // What one message told its acceptance says nothing of another's.
+    // The acceptance of one message does not confirm the keys that another one carried.
     now(backend.set_sender_key_status(group, &[("100@lid", true)]));
     let first = backend.told_so_far();
     now(backend.set_sender_key_status(group, &[("100:2@lid", true)]));
     backend.confirm_sender_keys(group, first).unwrap();
     assert_eq!(has(group), BTreeMap::from([("100@lid".into(), true)]));
     now(backend.clear_sender_key_devices(group));
-    // A message that the network may have had before says nothing of who has the key either.
+    // A message that the network may have had before does not confirm keys either.
     now(backend.set_sender_key_status(group, &[("100@lid", true)]));
     assert!(!backend.may_have_left(group, "3EB0A1"));
     now(backend.store_sent_message(group, "3EB0A1", b"hello"));
@@ -236,7 +236,7 @@ fn no_device_without_a_session_is_said_to_have_a_group_s_key() {
     backend.doubt_sender_keys(group);
     backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
     assert!(has(group).is_empty());
-    // Who was told a key that is no more, or is to be told again, has not got it.
+    // A device that got a replaced key, or is to get it again, does not have it.
     now(backend.set_sender_key_status(group, &[("100@lid", true), ("100:2@lid", true)]));
     now(backend.set_sender_key_status(group, &[("100:2@lid", false)]));
     now(backend.delete_sender_key_device_rows(&["100@lid"]));
@@ -275,7 +275,7 @@ fn a_device_that_has_lost_a_group_s_key_is_told_it_again_whichever_of_its_names_
     assert_eq!(has().get(number), Some(&true));
     now(backend.set_sender_key_status(group, &[(lid, false)]));
     assert_eq!((has().get(number), has().get(lid)), (Some(&false), Some(&false)));
-    // The device may ask again before the network says that it has the message.
+    // The device may ask again before the network has accepted the message.
     now(backend.set_sender_key_status(group, &[(number, true)]));
     now(backend.set_sender_key_status(group, &[(lid, false)]));
     backend.confirm_sender_keys(group, backend.told_so_far()).unwrap();
@@ -290,7 +290,7 @@ fn a_device_that_has_lost_a_group_s_key_is_told_it_again_whichever_of_its_names_
 fn groups_that_may_be_others_by_now_are_forgotten_with_the_keys_of_this_device_alone() {
     let World { backend, .. } = world();
     now(backend.save(&paired()));
-    // As the library names them: by an older name of the server.
+    // The library names them by an older name of the server.
     let authors = ["15550000001:3@c.us", "100000000000001:3@lid", "15550000001@c.us", "2@lid"];
     let held = authors.map(|author| format!("1203@g.us:{author}.0"));
     held.iter().for_each(|name| now(backend.put_sender_key(name, b"k")));
@@ -548,7 +548,7 @@ fn votes_are_opened_by_the_poll_whose_secret_they_bear_and_polls_are_bounded() {
     let names = |name: &str| vec![name.to_owned()];
     let (ann, ben, own) = (names("ann@lid"), names("ben@lid"), names("own@lid"));
     let options = ["tea".to_owned(), "coffee".to_owned()];
-    // Two authors have chosen the same id, and one of them writes again.
+    // Two authors have chosen the same id, and one of them uses it again.
     let other = |who: &Vec<String>| Author::Other(who.clone());
     backend.keep_poll("1", other(&ann), &options, Some([1; 32])).unwrap();
     backend.keep_poll("1", other(&ben), &options[..1], Some([2; 32])).unwrap();

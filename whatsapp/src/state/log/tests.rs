@@ -6,7 +6,7 @@ use tokio::sync::Semaphore;
 
 use super::*;
 
-/// A store in memory that notes every batch, and takes one for each permit.
+/// An in-memory store that records every batch, and accepts one for each permit.
 pub struct Store {
     pub rows: Mutex<BTreeMap<String, Vec<u8>>>,
     pub batches: Mutex<Vec<Vec<AuthWrite>>>,
@@ -120,7 +120,7 @@ async fn a_run_is_never_split_unless_it_is_larger_than_a_batch() {
     let store = Store::new(0);
     let log = log(&store);
     let row = |n: usize| Write::put(format!("{n:04}"), vec![0_u8; 1_000]);
-    // The first batch holds the writer up.
+    // The first batch blocks the writer.
     log.append(Class::Wire, [Write::put("first", [1_u8])]).unwrap();
     let waiting = tokio::spawn({
         let log = Arc::clone(&log);
@@ -188,7 +188,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Whenever the session dies, what is stored is what the library had written at some earlier moment.
+    /// Whenever the session dies, the stored state is one that the library had written at an earlier moment.
     #[test]
     fn what_is_stored_is_always_a_prefix_of_what_was_written(steps in steps(), dies in 0..12usize) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -219,7 +219,7 @@ proptest! {
                 }
                 moments.push(model.clone());
                 for (key, value) in &model {
-                    // Reads see what was written, stored or not.
+                    // Reads return the last write, stored or not.
                     let read = log.get(key);
                     assert!(read.is_err() || read.unwrap().as_ref() == Some(value));
                 }

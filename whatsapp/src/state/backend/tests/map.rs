@@ -1,10 +1,10 @@
-//! Whatever the store keeps under a name, against the plainest model there is.
+//! Compares the store with a plain map as its model.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// What the library keeps under a name: how it is written, deleted and read, by the number of its name, as one byte.
+/// A kind of row: how the library writes, deletes and reads one, with a byte for its name.
 struct Kind {
     name: &'static str,
     put: fn(&Backend, u8, u8),
@@ -12,7 +12,7 @@ struct Kind {
     get: fn(&Backend, u8) -> Option<u8>,
 }
 
-/// How many names and values a property writes.
+/// Number of names and values that the property uses.
 const NAMES: u8 = 5;
 const VALUES: u8 = 8;
 
@@ -101,14 +101,14 @@ static KINDS: [Kind; 10] = [
     },
 ];
 
-/// Which kind, which name, a value or none, and whether all is stored then.
+/// Steps: the kind, the name, a value or `None` for a delete, and whether to wait until all is stored.
 fn steps() -> impl Strategy<Value = Vec<(usize, u8, Option<u8>, bool)>> {
     prop::collection::vec((0..KINDS.len(), 0..NAMES, prop::option::of(0..VALUES), any::<bool>()), 1..80)
 }
 
 proptest! {
-    /// Whatever is kept under a name, written and deleted in any order, reads as a map would, while some of it is stored and some is
-    /// not; and the next owner finds the same.
+    /// Rows of all kinds, written and deleted in any order, read like a map, whether they are stored yet or not; and
+    /// the next owner reads the same.
     #[test]
     fn the_store_is_a_map_whatever_of_it_is_stored(steps in steps()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
