@@ -20,16 +20,14 @@ const MOST: usize = 500_000;
 #[derive(Default)]
 pub struct Buckets {
     pub customers: Kind<CustomerId>,
-    /// By account and channel, so that requests for another account's channel are charged to the account that makes
-    /// them.
+    /// By account and channel, so that a request for another account's channel is charged to its caller.
     pub channels: Kind<(CustomerId, ChannelId)>,
     attempts: Kind<Uuid>,
     given_back: GivenBack,
 }
 
 /// The ids of the latest calls that returned a token or an attempt. A call is repeated when its response is lost, and
-/// must not return a token twice. A call that is repeated after more calls than are remembered returns one token too
-/// many.
+/// must not return a token twice; it does if it is repeated after more calls than are remembered.
 #[derive(Default)]
 struct GivenBack {
     calls: HashSet<Uuid>,
@@ -85,8 +83,7 @@ impl Buckets {
 /// The buckets of one kind.
 pub struct Kind<K> {
     buckets: HashMap<K, TokenBucket>,
-    /// At this many buckets, full ones are evicted: twice the number left by the last eviction, which amortizes its
-    /// cost.
+    /// At this many buckets, full ones are evicted: twice the number left by the last eviction, to amortize its cost.
     evict_at: usize,
 }
 

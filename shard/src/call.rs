@@ -104,8 +104,7 @@ pub enum OwnerRequest {
         #[serde(rename = "ask")]
         request: StreamRequest,
     },
-    /// The events of this shard after `after` that the coordinators in shard `home` need for streams; waits up to
-    /// `wait` for one.
+    /// The events of this shard after `after` for coordinators in shard `home`; waits up to `wait` for one.
     Relay { home: ShardId, after: u64, wait: Duration },
     /// Webhook deliveries of this shard.
     Deliveries(DeliveryRequest),
@@ -167,7 +166,7 @@ pub enum Work {
     Qr,
     /// A code to pair with, for a phone.
     PairCode(PairCode),
-    /// A message.
+    /// A send of a message.
     Send(Send),
     /// Whether a send to this address, or a story, would be accepted now: checked before its bytes are fetched.
     CheckSend { to: Option<Address> },

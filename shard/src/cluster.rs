@@ -82,14 +82,12 @@ const SUCCESSOR_PATIENCE: Duration = Duration::from_secs(2);
 const WORK_WAIT: Duration = Duration::from_secs(10);
 
 /// The most downloads of media from the network that run at once on a node, in all and for one account. Each holds a
-/// few pieces in memory and may take minutes. Uploads have the same bound for one account; the driver bounds them
-/// further.
+/// few pieces in memory and may take minutes. An account may run as many uploads, which the driver bounds further.
 const MOST_DOWNLOADS: usize = 32;
 const MOST_TRANSFERS_OF_ONE: usize = 8;
 const _: () = assert!(MOST_TRANSFERS_OF_ONE * 4 <= MOST_DOWNLOADS, "others have their share beside three accounts");
 
-/// The most calls on a node that may wait for media on its way, in all and for one account. Each polls ten times a
-/// second.
+/// The most calls on a node that wait for media on its way, in all and for one account. Each polls ten times a second.
 const MOST_MEDIA_WAITS: usize = 1024;
 const MOST_MEDIA_WAITS_OF_ONE: usize = 64;
 
@@ -258,8 +256,7 @@ impl Cluster {
     fn start_tasks(self: &Arc<Self>, membership: Arc<Membership>) {
         let (fatal, joining) =
             (self.host.fatal().clone(), place::join(membership, self.excluded.clone(), self.stop.clone()));
-        // This task holds the replicas of the shards and cannot be restarted where it failed, so its failure ends the
-        // node.
+        // This task holds the replicas of the shards and cannot be resumed after a failure, so that ends the node.
         let mut tasks = vec![tokio::spawn(async move {
             supervise::required("the hosting of shards", &fatal, joining).await;
         })];
@@ -411,8 +408,7 @@ impl Cluster {
         service::judge(node, &nodes, &voters, &node_status.into_keys().collect(), &ready, force)
     }
 
-    /// Whether a node can be removed without a group losing its quorum, judged by the nodes that answer now, and what
-    /// remains then.
+    /// Whether a node can be removed without a group losing its quorum, by the nodes that answer now, and what remains.
     ///
     /// # Errors
     /// What would go wrong; `force` ignores some risks.
@@ -521,8 +517,7 @@ impl Cluster {
         Ok(page)
     }
 
-    /// The deliveries of a message, after `after`, in each of the channels that have stored it: as many as fit one
-    /// response.
+    /// The deliveries of a message, after `after`, in each channel that has stored it: as many as fit one response.
     ///
     /// # Errors
     /// As [`Cluster::channel_statuses`].

@@ -124,8 +124,7 @@ pub struct State {
     pub connected: u64,
     /// The resident memory of the process.
     pub rss_bytes: u64,
-    /// The 99th percentile of the log's fsync times in the step; `None` when nothing was written. For merged steps, the
-    /// maximum.
+    /// The 99th percentile of the log's fsync times; `None` when nothing was written. Of merged steps, the maximum.
     pub sync_p99: Option<Duration>,
 }
 

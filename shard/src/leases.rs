@@ -88,8 +88,8 @@ impl Leases {
         }
     }
 
-    /// Returns a token when another bucket refused the request. False if the lease is full: it never holds more tokens
-    /// than the coordinator lent.
+    /// Returns a token when another bucket refused the request. False if the lease holds as many as the coordinator
+    /// lent.
     pub fn give_back(&self, customer: CustomerId, now: Instant) -> bool {
         let mut held = self.0.lock();
         let lease = held.of.get_mut(&customer).filter(|lease| lease.tokens < lease.lent && lease.lasts(now));
@@ -128,8 +128,7 @@ impl Lease {
             let remaining = level.remaining.saturating_add(self.tokens).saturating_sub(self.lent);
             return Paid::Here(BucketLevel { remaining, ..level });
         }
-        // A request that was cancelled or not answered blocks the next one no longer than its tokens would have been
-        // valid.
+        // A request that was cancelled or not answered blocks the next one for at most the lifetime of its tokens.
         if self.asked.is_some_and(|asked| now.saturating_duration_since(asked) < LIFE) {
             return Paid::AtHome { lend: 0 };
         }

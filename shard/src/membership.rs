@@ -36,8 +36,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// Pause between two checks of the placement when no change is signalled.
 const LOOK_AT_PLACES: Duration = Duration::from_secs(1);
 
-/// How many times in a row all nodes that answer must refuse this one before it gives up: a node that is just starting
-/// may refuse for a moment.
+/// How many times in a row all nodes that answer must refuse this one before it gives up: a starting node may refuse
+/// briefly.
 const REFUSALS: u32 = 2;
 
 /// How long the other members wait for the one that should take the first step.
@@ -150,8 +150,7 @@ impl Membership {
         }
     }
 
-    /// Makes the cluster once all first members have registered and this node leads the directory. Returns when it is
-    /// made.
+    /// Makes the cluster once all first members have registered and this node leads the directory.
     pub async fn make_cluster(&self) {
         loop {
             let (made, nodes) = self
@@ -206,8 +205,7 @@ impl Membership {
         lacking.map_or(Ok(()), |master| Err(Excluded::MasterKey(master)))
     }
 
-    /// Hosts the replicas that the placement assigns to this node, following its changes, until stopped. Returns when
-    /// all owners have ended.
+    /// Hosts the replicas that the placement assigns to this node, until stopped. Returns when all owners have ended.
     pub async fn host_shards(&self) {
         let mut changes = self.directory.changes();
         let mut hosted: HashMap<ShardId, Hosted> = HashMap::new();
@@ -321,8 +319,8 @@ impl Membership {
         if !place.formed {
             let members = place.replicas.iter().copied().collect();
             let first = place.leader == self.config.own.id;
-            // A group that another node forms is awaited in a task of its own, so as not to delay the groups that this
-            // node forms.
+            // Another node's groups are awaited in tasks of their own, so as not to delay the groups that this node
+            // forms.
             if first {
                 self.form(&group, &members, true).await;
             } else {

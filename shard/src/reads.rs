@@ -20,8 +20,8 @@ const MOST: usize = 64;
 /// After a read that took no longer than this, the account's next one starts at once.
 const SHORT: Duration = Duration::from_millis(20);
 
-/// The longest pause of an account after a longer read. The pause is as long as the read was, and leaves the CPUs to
-/// others.
+/// The longest pause of an account after a longer read, during which others use the CPUs. It is as long as the read
+/// was.
 const LONGEST_REST: Duration = Duration::from_millis(250);
 
 /// The number of rows that are read between two checks of the deadline.

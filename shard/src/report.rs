@@ -30,15 +30,13 @@ pub struct NodeStatus {
     pub connected: u64,
     pub rss_bytes: u64,
     pub started_at: Timestamp,
-    /// For each shard with a replica on this node, the recent work of its log per second. Earlier releases do not
-    /// report it.
+    /// For each shard with a replica here, the recent work of its log per second. Earlier releases do not report it.
     #[serde(default)]
     pub work: BTreeMap<ShardId, u64>,
     /// Whether the node is ready. Earlier releases do not report it, and were given leaderships regardless.
     #[serde(default = "yes")]
     pub ready: bool,
-    /// The free space of the disks of its log and state. Earlier releases do not report it, and are assumed to have
-    /// enough.
+    /// The free space of the disks of its log and state. Earlier releases do not report it, which counts as enough.
     #[serde(default)]
     pub room: Level,
     /// The free space of its media disk; `least_free` is the least number of free bytes over all its disks.
@@ -49,8 +47,7 @@ pub struct NodeStatus {
     /// Ports that refused a connection within the last minute, for lack of a permit: `api`, `ops` or `peer`.
     #[serde(default)]
     pub crowded_ports: Vec<String>,
-    /// Whether the node has just taken over the leadership of a shard, or still opens the sessions of shards that it
-    /// took over.
+    /// Whether the node has just taken over the leadership of a shard, or still opens the sessions of such shards.
     #[serde(default)]
     pub warming_up: bool,
 }
@@ -76,15 +73,13 @@ pub struct NodeReport {
     pub host: HostReport,
     /// Whether its copy of the directory is fresh enough to act on.
     pub directory_is_fresh: bool,
-    /// The ids of the master keys that the node was configured with, the wanted one first. Earlier releases do not
-    /// report it.
+    /// The ids of the master keys in the node's configuration, the wanted one first. Earlier releases do not report it.
     #[serde(default)]
     pub master_keys: Vec<MasterKeyId>,
     /// The node's own certificate and its trusted ones. Earlier releases do not report them.
     #[serde(default)]
     pub certificates: Vec<CertificateReport>,
-    /// Configuration keys that must be equal on all nodes, with their values on this one. Earlier releases do not
-    /// report them.
+    /// Configuration keys that must be equal on all nodes, with their values. Earlier releases do not report them.
     #[serde(default)]
     pub alike: BTreeMap<String, String>,
     /// Channels of the shards that the node owns, by status; channels without any row are not counted.
@@ -138,8 +133,7 @@ pub type Certificates = Arc<dyn Fn() -> Vec<CertificateReport> + Send + Sync>;
 #[derive(Clone, Debug)]
 pub struct Heard {
     pub report: NodeReport,
-    /// How far the node's clock is ahead of the asking node's, in milliseconds; `clock_doubt`, half of the round trip,
-    /// is the error bound.
+    /// How far the node's clock is ahead of the asking node's, in milliseconds; accurate to half of the round trip.
     pub clock_ahead: i64,
     pub clock_doubt: Duration,
 }

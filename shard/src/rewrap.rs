@@ -1,7 +1,6 @@
 //! Background task of the directory's leader that re-wraps every data key with the cluster's master key, in small
-//! steps. It also drops the session token key that was rotated out, once its overlap is over, and rotates the
-//! customers' data keys. The remaining work is recorded in the directory, so that the next leader continues where this
-//! one stopped.
+//! steps, drops the session token key that was rotated out once its overlap is over, and rotates the customers' data
+//! keys. The remaining work is recorded in the directory, so that the next leader continues where this one stopped.
 
 mod data_keys;
 

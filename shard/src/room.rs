@@ -1,11 +1,10 @@
 //! Whether the replicas of a shard have disk space for what its owner would accept.
 //!
 //! An entry is committed once a quorum has written it, and a replica that is out of space must not be made to fill its
-//! disk entirely. So an owner accepts sends and inbound items only while a quorum of its shard's voters has space: each
-//! node reports its level in its status, and all nodes ask all others once a second. An owner whose own node is out of
-//! space transfers its leadership to a node that has some, and continues until then, as long as its own disk can take
-//! it. The directory's leader does the same, and accepts no more customer data while a quorum of its voters is out of
-//! space.
+//! disk. So an owner accepts sends and inbound items only while a quorum of its shard's voters has space: each node
+//! reports its level in its status, and all nodes ask all others once a second. An owner whose own node is out of space
+//! transfers its leadership to a node that has some, and continues until then, as long as its own disk can take it. The
+//! directory's leader does the same, and accepts no more customer data while a quorum of its voters is out of space.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -105,8 +104,7 @@ impl Rooms {
     fn note(&self, said: impl IntoIterator<Item = (NodeId, Level)>, members: &[NodeId], now: Instant) {
         let mut others = self.others.lock();
         others.retain(|node, _| members.contains(node));
-        // A member that has not answered yet counts as having space for [`AWAY_AFTER`]: a node that starts has heard of
-        // no other.
+        // A member that has not answered yet counts as having space for [`AWAY_AFTER`]: a starting node knows of none.
         for node in members.iter().filter(|node| **node != self.node) {
             others.entry(*node).or_insert(Heard { level: Level::Enough, at: now });
         }
@@ -183,8 +181,7 @@ mod tests {
         said(&rooms, Level::Enough, Level::Full);
         assert!(!rooms.lacks_quorum(three));
         assert!(rooms.lacks_quorum(|| BTreeSet::from([1, 3])), "of two voters both are needed");
-        // One voter without space and one that is away: the remaining ones could commit only by filling the first one's
-        // disk.
+        // One voter without space and one that is away: a commit would have to fill the disk of the first.
         rooms.others.lock().insert(2, Heard { level: Level::Enough, at: now.checked_sub(AWAY_AFTER).unwrap() });
         assert!(rooms.lacks_quorum(three));
         // A removed member no longer counts.

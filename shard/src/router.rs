@@ -117,8 +117,7 @@ pub struct About {
     /// See [`NodeReport::alike`](crate::report::NodeReport::alike).
     pub alike: BTreeMap<String, String>,
     pub ports: Vec<Arc<Port>>,
-    /// How long a draining node reports that it is not ready before it transfers its leaderships, so that load
-    /// balancers notice first.
+    /// How long a draining node reports that it is not ready before its leaderships move, for load balancers to notice.
     pub drain_wait: Duration,
 }
 
@@ -196,8 +195,7 @@ impl Router {
         self.draining.lock().is_some()
     }
 
-    /// The node to ask: the leader that the local replica knows, else the last owner that answered, else each replica
-    /// in turn.
+    /// The node to ask: the leader that the local replica knows, else the last owner that answered, else each replica.
     fn next_candidate(&self, shard: ShardId, tries: usize) -> Option<NodeId> {
         // `known_leader` is `None` for a replica that has not joined its group yet.
         let known = self.host.group(shard).and_then(|group| group.known_leader());
@@ -273,8 +271,8 @@ impl Router {
         })
     }
 
-    /// The applied index of this node's replica, after the media that the shard lacks here was fetched. `None` when
-    /// some is still missing.
+    /// The applied index of this node's replica, after fetching the shard's missing media. `None` if some stays
+    /// missing.
     async fn own_whole(&self, shard: ShardId) -> Option<u64> {
         let applied = self.host.group(shard)?.applied();
         self.blobs.fetch_lacking_of(shard).await.then_some(applied)

@@ -127,8 +127,8 @@ impl Secrets {
         }
     }
 
-    /// As [`Secrets::reseal`], for all that a rotation finds: a secret that neither key opens is lost already, so it is
-    /// logged and skipped.
+    /// As [`Secrets::reseal`], for all that a rotation finds: a secret that neither key opens is lost, so it is logged
+    /// and skipped.
     ///
     /// # Errors
     /// When this node cannot tell. The secret must then not be counted as sealed with the present key.

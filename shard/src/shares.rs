@@ -33,8 +33,7 @@ pub struct Share<K: Account = CustomerId> {
 }
 
 impl<K: Account> Share<K> {
-    /// Releases the permit to the other accounts at once, and to its own account after `time`. Can be called from any
-    /// thread.
+    /// Releases the permit to other accounts at once, and to its own account after `time`. Callable from any thread.
     pub fn rest(self, time: Duration, runtime: &Handle) {
         let Self { of_all, of_own, own } = self;
         drop(of_all);
@@ -51,8 +50,8 @@ impl<K: Account> Shares<K> {
         Self { all: Arc::new(Semaphore::new(most)), most_of_one, of_each: Arc::default() }
     }
 
-    /// Waits for a permit, behind earlier requests of the account. A request that waits for its own account holds none
-    /// of the shared permits.
+    /// Waits for a permit, behind earlier requests of the account. While it waits for its own account's permit, it
+    /// holds none of the shared ones.
     pub async fn take(&self, account: K) -> Share<K> {
         const OPEN: &str = "the places are never closed";
         let own = Own::of(&self.of_each, account, self.most_of_one);
@@ -97,8 +96,7 @@ impl<K: Account> Own<K> {
 impl<K: Account> Drop for Own<K> {
     fn drop(&mut self) {
         let mut accounts = self.accounts.lock();
-        // Dropped under the lock: of two accounts' entries dropped at once, the second sees that only the map still
-        // holds it.
+        // Dropped under the lock: of two entries dropped at once, the second sees that only the map still holds it.
         self.places = None;
         if accounts.get(&self.account).is_some_and(|places| Arc::strong_count(places) == 1) {
             accounts.remove(&self.account);

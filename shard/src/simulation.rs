@@ -1,5 +1,4 @@
-//! Functions for simulated owners, beside the state machine: reading rows of the state, and the parts and decisions of
-//! the real owner.
+//! Functions for simulated owners: reads of a shard's state, and the parts and decisions of the real owner.
 
 use model::id::{ChannelId, CustomerId, MessageId};
 use raft::machine::View;

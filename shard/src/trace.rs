@@ -52,8 +52,7 @@ pub struct Span {
     pub end: u64,
     /// Strings and integers.
     pub attributes: Vec<(&'static str, Value)>,
-    /// A span of the caller's own trace. This span is linked, not joined to it: a trace must not connect different
-    /// callers.
+    /// A span of the caller's own trace. It is linked, not joined: a trace must not connect different callers.
     pub link: Option<(TraceId, SpanId)>,
     /// The reason of the failure, if the span failed.
     pub failure: Option<String>,

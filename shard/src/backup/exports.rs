@@ -26,8 +26,8 @@ use uuid::Uuid;
 /// The service number under which nodes export states to each other.
 const EXPORT_SERVICE: u16 = 273;
 
-/// The most concurrent exports on a node: each keeps a snapshot of the store alive, which delays freeing the space of
-/// deleted data.
+/// The most concurrent exports on a node: each holds a snapshot of the store, which keeps the space of deleted data in
+/// use.
 const MOST_EXPORTS: usize = 4;
 
 /// Pieces that are read ahead of the fetching node.

@@ -1,5 +1,4 @@
-//! Backups: the states of all groups of a running cluster, each consistent in itself, and their restoration into a new
-//! cluster.
+//! Backups: the consistent states of all groups of a running cluster, and their restoration into a new cluster.
 //!
 //! Groups are not exported at the same moment: the shards first, the directory last ([`in_order`]).
 //!

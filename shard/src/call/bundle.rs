@@ -1,5 +1,5 @@
-//! Requests for moving a channel's session to another cluster: everything that its driver stores, and the phone numbers
-//! of LIDs, in parts.
+//! Requests for moving a channel's session to another cluster, in parts: all that its driver stores, and the known
+//! LIDs.
 
 use std::fmt;
 
@@ -59,8 +59,8 @@ pub struct Export {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Exported {
-    /// The channel's version at the time of the read. Parts of several versions must not be combined: the channel may
-    /// have run in between.
+    /// The channel's version at the time of the read. Parts of different versions must not be combined, as the channel
+    /// may have run in between.
     pub version: u64,
     pub identity: Identity,
     pub rows: Vec<StateRow>,

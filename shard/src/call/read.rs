@@ -25,12 +25,10 @@ pub enum Read {
         prefix: String,
         after: Option<String>,
         limit: usize,
-        /// Whether the caller knows that a page ends with the row that makes it [`LARGEST_PAGE`], and continues after
-        /// it.
+        /// Whether the caller knows that the row that makes a page [`LARGEST_PAGE`] ends it, and continues after that.
         #[serde(default)]
         in_bytes: bool,
-        /// Whether the caller accepts an [`OwnerResponse::Page`](super::OwnerResponse::Page), which may be short and
-        /// still have a next page.
+        /// Whether the caller accepts an [`OwnerResponse::Page`](super::OwnerResponse::Page), which may be incomplete.
         #[serde(default)]
         marked: bool,
     },

@@ -12,8 +12,7 @@ use crate::usage::{Counts, Hour, UsageRow};
 pub enum UsageRequest {
     /// The days of `[from, to)`, each in total or by channel. Days without usage are omitted.
     Days { customer: CustomerId, from: Day, to: Day, by_channel: bool, most: usize },
-    /// The usage from `since` on in total, and the waiting sends and deliveries; of channel `only`, or of all of the
-    /// customer's.
+    /// The usage from `since` on in total, and the waiting sends and deliveries; of channel `only`, or of all channels.
     Figures { customer: CustomerId, since: Hour, only: Option<ChannelId>, channels: Vec<ChannelId> },
     /// Bytes of stored media that count towards the quota. Sent only in a cluster whose format supports it.
     MediaKept { customer: CustomerId },

@@ -30,8 +30,8 @@ impl Cluster {
     /// which is also when the quota is finally checked. `field` is the path of the URL in the caller's body.
     ///
     /// # Errors
-    /// The codes of media, `plan_limit`, and `invalid_request` for bytes that cannot be sent as the declared type; no
-    /// bytes are then left behind.
+    /// The codes of media, `plan_limit`, and `invalid_request` for bytes that do not fit the declared type; no bytes
+    /// are kept.
     pub fn send_media<'a>(
         &'a self,
         customer: CustomerId,

@@ -88,11 +88,9 @@ impl<'a> Assignment<'a> {
 
     fn even_out(&mut self, most: usize) {
         let mut all_may_move = false;
-        // This ends, because the sum of the squares of the nodes' loads, each divided by its weight, falls with every
-        // step.
+        // This ends, because the sum of the squares of the nodes' loads by weight falls with every step.
         for _ in 0..most {
-            // Newly led shards have to move to a new leader anyway, so they may go to any node; the others had better
-            // stay.
+            // Newly led shards change their leader anyway, so they may go to any node; the others had better stay.
             all_may_move = all_may_move || self.moves().any(|each| each.evens_out_much);
             let may_move = |each: &Gain| all_may_move || self.newly_led.contains(&each.shard);
             // Of equally good moves the first wins, so that every node computes the same assignment.

@@ -15,8 +15,7 @@ pub const QUIET: u64 = 1_000;
 /// The work per second that counts as one idle shard more.
 const WORK_OF_A_SHARD: u64 = 200;
 
-/// The work per second and node below which a cluster is idle: all its shards then count alike, as their small
-/// differences fluctuate.
+/// The work per second and node below which a cluster is idle: small differences fluctuate, so all shards count alike.
 const QUIET_WORK: u64 = 200;
 
 /// The loads of all shards at one moment. By default all are idle.

@@ -17,8 +17,7 @@ pub struct Rules {
     /// Whether leaderships are moved at all. Loads are measured in any case, as repairs use them.
     pub enabled: bool,
     pub look_every: Duration,
-    /// How often in a row a node has to be overloaded: a load that passes within minutes is not worth the logins of a
-    /// move.
+    /// How often in a row a node has to be overloaded: a load that passes within minutes is not worth new logins.
     pub looks: u32,
     /// The pause between the end of any change of the layout and the next automatic one: by then the loads, which are
     /// means over a minute, show its effect, and sessions have settled.

@@ -27,9 +27,9 @@ pub const REPLICAS: usize = 3;
 /// Points on the ring for each unit of weight: enough to spread few shards evenly over few nodes.
 const POINTS_PER_WEIGHT: usize = 64;
 
-/// The default number of shards of a cluster: one for each core of its nodes, so that all cores are used, and at least
-/// two for each node, so that there is something to move. More shards would only split the same work into more and
-/// smaller log entries.
+/// The default number of shards of a cluster: one for each core of its nodes, so that all are used, and at least two
+/// for each node, so that there is something to move. More shards would only split the same work into more, smaller log
+/// entries.
 pub fn usual_shard_count(nodes: usize, cores_a_node: usize) -> u16 {
     let count = nodes.saturating_mul(cores_a_node.clamp(2, 16)).min(SLOT_COUNT.into());
     u16::try_from(count).unwrap_or(SLOT_COUNT)

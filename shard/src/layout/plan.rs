@@ -1,7 +1,7 @@
 //! Computes the moves from the present placement to the wanted one.
 //!
 //! - [`balance`]: the ring's own placement, requested by an operator.
-//! - [`repair`]: the fewest moves that give every shard its replicas; automatic.
+//! - [`repair`]: the fewest moves of replicas that give every shard all of its own; automatic.
 //! - [`even_out`]: moves of leaderships only, when the load of the nodes is uneven; automatic.
 //! - [`to_node`]: one shard to one node, requested by an operator.
 
@@ -16,8 +16,8 @@ use super::load::Loads;
 use super::{REPLICAS, Ring};
 
 /// Moves to where the ring of these nodes places the shards. A shard that leaves several of its nodes does so one by
-/// one, so that its data is on a quorum of its old replicas throughout; replicas on nodes that leave the cluster go in
-/// one move, however.
+/// one, so that its data is always on a quorum of its old replicas; but replicas on nodes that leave the cluster go in
+/// one move.
 pub fn balance(present: &[&PlacementRecord], nodes: &[NodeRecord], loads: &Loads) -> Vec<MoveRecord> {
     let ring = Ring::of(nodes);
     moves(present, nodes, loads, |place| {
@@ -26,8 +26,9 @@ pub fn balance(present: &[&PlacementRecord], nodes: &[NodeRecord], loads: &Loads
     })
 }
 
-/// Moves of only those shards that have replicas on nodes that may hold none any more, or fewer replicas than they
-/// could. Only their leaderships move. Nodes that are `away` get replicas only if no other node can.
+/// Moves replicas of only those shards that have some on nodes that may hold none any more, or fewer than they could;
+/// of other shards only leaderships, if the load is too uneven. Nodes that are `away` get replicas only if no other
+/// node can.
 pub fn repair(
     present: &[&PlacementRecord],
     nodes: &[NodeRecord],
@@ -113,9 +114,8 @@ fn moves(
     moves
 }
 
-/// The steps from the present replicas to others. Each step removes at most one present replica, except that all
-/// replicas on nodes that may hold none any more go with the first: the directory begins no move that would leave a
-/// replica on such a node.
+/// The steps from the present replicas to others. Each step removes at most one present replica, but the first removes
+/// all on nodes that may hold none any more: the directory begins no move that would leave a replica on such a node.
 fn steps(place: &PlacementRecord, to: &[NodeId], leader: NodeId, nodes: &[NodeRecord]) -> Vec<MoveRecord> {
     let going = || place.replicas.iter().copied().filter(|node| !to.contains(node));
     let holds = |id: &NodeId| nodes.iter().any(|node| node.id == *id);

@@ -38,8 +38,7 @@ impl Readiness {
 }
 
 impl Router {
-    /// The number of channels in each status, over the shards that this node owns. Channels without a row are not
-    /// counted.
+    /// The number of channels in each status, in shards that this node owns. Channels without a row are not counted.
     pub(crate) fn channels_by_status(&self) -> BTreeMap<Status, u64> {
         let owners = self.owners.all();
         let count = |status: Status| owners.iter().map(|owner| owner.status_counts.count(status)).sum::<u64>();

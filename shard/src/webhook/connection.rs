@@ -96,8 +96,7 @@ where
     Ok(Connection { sender, remote_ip, _task: AbortOnDropHandle::new(task) })
 }
 
-/// Builds the TLS connector: it trusts the platform's roots, and `extra_ca_pem` for receivers with certificates of the
-/// operator.
+/// Builds the TLS connector: it trusts the platform's roots, and `extra_ca_pem` for receivers with the operator's own.
 pub(super) fn tls_connector(extra_ca_pem: Option<&[u8]>) -> Result<TlsConnector, AttempterError> {
     let mut extra = Vec::new();
     for certificate in rustls::pki_types::CertificateDer::pem_slice_iter(extra_ca_pem.unwrap_or_default()) {

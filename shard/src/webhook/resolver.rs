@@ -62,8 +62,7 @@ impl Resolver for SystemResolver {
 /// The addresses of a target, all of them checked. One forbidden address refuses the name: a name that resolves to both
 /// a public and a private address is an attack or a mistake.
 ///
-/// The caller must connect to one of these addresses without resolving the name again, as the second result would be
-/// unchecked.
+/// The caller must connect to one of these addresses, as the result of a second look-up would be unchecked.
 pub(crate) async fn checked_addresses(
     account: CustomerId,
     target: &Target,
@@ -84,8 +83,7 @@ pub(crate) async fn checked_addresses(
     }
     for address in &addresses {
         if let Err(reason) = judge_ip(address.ip(), policy) {
-            // The address itself is hidden from the customer: it could reveal names that only the operator's network
-            // knows.
+            // The address is hidden from the customer: it could reveal names that only the operator's network knows.
             return Err(Failure::new(Outcome::Blocked, format!("the name resolves to a forbidden address ({reason})")));
         }
     }

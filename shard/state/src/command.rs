@@ -102,14 +102,14 @@ pub enum Command {
     ReceiveOwn { customer: CustomerId, message: NewMessage, events: Vec<NewEvent> },
     /// The content of a message that could not be decrypted before: replaces the row with the same id and time.
     Recover { customer: CustomerId, message: NewMessage, event: NewEvent },
-    /// The phone address behind a LID. An event is only made when it becomes known first.
+    /// The phone address behind a LID. A known address changes nothing, and makes no event.
     LearnLid { channel: ChannelId, lid: Address, phone: Address, at: Timestamp, event: NewEvent },
     /// A transition of the status machine.
     Move(Move),
     /// An event without a change of state, such as a new QR text.
     Emit(NewEvent),
-    /// Rows of the projection to write after a notice of the network, and its events. The owner has compared them with
-    /// the stored rows.
+    /// Rows of the projection to write after a notice, and its events. The owner has compared them with the stored
+    /// rows.
     Project { channel: ChannelId, customer: CustomerId, writes: Vec<ProjectedWrite>, events: Vec<NewEvent> },
     /// New settings, as an encoded `SettingsRow`; changes nothing unless the version is the expected one.
     ChangeSettings { channel: ChannelId, customer: CustomerId, expect: Timestamp, row: Bytes },
@@ -131,8 +131,7 @@ pub enum Command {
     Release { home: ShardId, upto: u64 },
     /// A part of a shard's relay, for the rings of customers whose coordinator is here.
     Gather { source: ShardId, after: u64, upto: u64, at: Timestamp, events: Vec<StreamedEvent> },
-    /// Deletes the ring of a customer whose streams nobody can resume any more, in steps: repeat until the reply is
-    /// `Done`.
+    /// Deletes the ring of a customer whose streams nobody can resume any more. Repeat until the reply is `Done`.
     DropRing { customer: CustomerId },
     /// Stores a ticket for one stream.
     KeepTicket { customer: CustomerId, digest: Bytes, ticket: Ticket, at: Timestamp },
@@ -236,8 +235,7 @@ pub struct NewMessage {
     pub occurred_at: Timestamp,
     /// The encoded `MessageRow`.
     pub row: Bytes,
-    /// The chat in which the message was sent; `None` for a message that only changes or comments on another one, and
-    /// for stories.
+    /// The message's chat; `None` for stories, and for a message that only changes or comments on another one.
     #[serde(default)]
     pub chat: Option<Address>,
 }
@@ -263,8 +261,7 @@ mod as_stored {
 
     use super::{Address, Bytes, ChannelId, Deserialize, MessageId, NewMessage, RowId, Serialize, Timestamp};
 
-    /// The fields of a row by which a send is applied. Every replica reads each send, so the other fields are skipped,
-    /// and stored as they came.
+    /// The fields of a row by which a send is applied. Every replica reads each send, so it skips the other fields.
     #[derive(Deserialize)]
     #[allow(dead_code, reason = "a row is a list of all its fields, in this order")]
     struct Head {
@@ -317,8 +314,7 @@ mod as_stored {
 /// The network's verdict on a send, or the gateway's after the network did not answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Verdict {
-    /// Accepted by the network. For a group, the number of members other than the channel that will acknowledge it, if
-    /// known.
+    /// Accepted by the network. For a group, `recipients` other members will acknowledge it, if their number is known.
     Accepted { recipients: Option<u32> },
     /// Not accepted by the network, or unknown whether it was.
     Failed(Failure),
@@ -358,8 +354,8 @@ impl NewEvent {
     }
 }
 
-/// The most bytes of an event's deliveries in the log: with the largest message, or with the other events of a command,
-/// they fit into one log entry.
+/// The most bytes of an event's deliveries in the log: they fit one entry with the largest message, or with the other
+/// events of a command.
 pub const MOST_DELIVERY_BYTES: usize = 192 << 10;
 
 /// The approximate bytes of a delivery to a URL in the log.

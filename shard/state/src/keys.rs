@@ -165,8 +165,7 @@ macro_rules! made {
     };
 }
 
-/// Declares keys, and ranges of all keys with a common prefix: by their table, and the fields that the table is ordered
-/// by.
+/// Declares keys, and ranges of keys with a common prefix, by their table and the fields that order it.
 macro_rules! keys {
     ($($(#[$doc:meta])* $name:ident($($given:ident: $type:ty),*) -> $made:ident = $table:ident[$($part:expr),*];)*) => {$(
         $(#[$doc])*
@@ -186,8 +185,7 @@ keys! {
         = MESSAGE[channel.as_bytes(), &time(occurred_at), row.as_bytes()];
     /// The status of a message. It is apart from the message, so that a verdict or a receipt writes only a few bytes.
     message_state(channel: ChannelId, row: RowId) -> Key = MESSAGE_STATE[channel.as_bytes(), row.as_bytes()];
-    /// All keys of [`namesake`] for an id. An id may contain the byte that ends it here, so the ids of the rows found
-    /// have to be compared.
+    /// All keys of [`namesake`] for an id. Ids may contain the byte that ends one here: compare the ids of the rows.
     namesakes(channel: ChannelId, id: &MessageId) -> Range = MESSAGE_ID[channel.as_bytes(), b"j", id.as_str().as_bytes(), &[0]];
     /// The outbox of a channel, in the order of acceptance.
     outbox(channel: ChannelId, sequence: u64) -> Key = OUTBOX[channel.as_bytes(), &sequence.to_be_bytes()];
@@ -316,8 +314,8 @@ pub fn message_id(channel: ChannelId, direction: Direction, id: &MessageId) -> V
     key(MESSAGE_ID, &[channel.as_bytes(), side, id.as_str().as_bytes()])
 }
 
-/// The key of the pointer to an inbound message whose id another message had before: by chat, unless that follows from
-/// the author, and by author.
+/// The key of the pointer to an inbound message whose id another message had before: by author, and by chat unless that
+/// follows from the author.
 pub fn namesake(channel: ChannelId, id: &MessageId, chat: Option<&Address>, author: &Address) -> Vec<u8> {
     let mut namesake = namesakes(channel, id).0;
     namesake.extend_from_slice(chat.map_or("", Address::as_str).as_bytes());

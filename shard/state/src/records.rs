@@ -50,8 +50,7 @@ pub struct ChannelRow {
     pub unwritten_from: Option<u64>,
     /// The call that made the last explicit transition, so that a repeat of it gets the same response.
     pub moved_by: Option<Uuid>,
-    /// Whether the channel is deleted in the directory and wiped here; the row is kept so that late commands find it
-    /// deleted.
+    /// Whether the channel is deleted and wiped; the row is kept so that late commands find it deleted.
     #[serde(rename = "forgotten")]
     pub deleted: bool,
     /// Whether only its deliveries and this row are left of a deleted channel.
@@ -95,8 +94,7 @@ impl ChannelRow {
             _ if self.reason == Reason::Restored => true,
             _ if self.status == Status::Connected => true,
             Some(from) => place < from,
-            // Nothing was sent by a channel that was never connected. In any other case an earlier release left no
-            // mark.
+            // A channel that was never connected sent nothing. Otherwise an earlier release left no mark.
             None => self.last_seen_at.is_some(),
         }
     }

@@ -57,8 +57,7 @@ pub enum Expire {
     Bodies { channel: ChannelId, rows: Vec<Place> },
     /// Messages with all their rows.
     Messages { channel: ChannelId, rows: Vec<Place> },
-    /// Deliveries of an endpoint that have ended, with their attempts, and with the events that no other delivery
-    /// needs.
+    /// Deliveries of an endpoint that have ended, with their attempts, and with events that no other delivery needs.
     Deliveries { endpoint: EndpointId, deliveries: Vec<DeliveryId> },
     /// The row saying that a customer has deliveries of an endpoint, if there are none.
     Endpoint { customer: CustomerId, endpoint: EndpointId },
@@ -74,8 +73,7 @@ pub enum Expire {
     Lids { channel: ChannelId, lids: Vec<Address> },
 }
 
-/// How many days a customer's usage is kept: the 93 days that can be queried, and a margin. The current day counts as
-/// one.
+/// How many days a customer's usage is kept: the 93 days that can be queried, and a margin. The current day counts.
 pub const USAGE_DAYS: u32 = 100;
 
 /// The key of a usage row.

@@ -40,8 +40,8 @@ pub fn find(view: &dyn View, row: &MessageRow) -> Result<MessagePointer, Vec<u8>
     known.ok_or_else(|| namesake(author_of(row)))
 }
 
-/// Whether two messages with one id are the same. The address of an author, and with it that of a direct chat, may have
-/// been resolved in between.
+/// Whether two messages with one id are the same. The address of an author, and of a direct chat with it, may have been
+/// resolved in between.
 pub fn is_same(view: &dyn View, one: &MessageRow, other: &MessageRow) -> bool {
     let names = names_of(view, other);
     one.message_id == other.message_id
@@ -89,8 +89,7 @@ pub fn in_chat(
     let noted = direct.chain(of_author).filter_map(|key| read::<MessagePointer>(view, &key));
     let noted_in_chat = || scanned(view, keys::namesakes_in(channel, id, chat)).take(MOST_OF_ANYBODY);
     let of_anybody = authors.is_none().then(noted_in_chat);
-    // An author may be indexed under an address that nothing leads to any more; such messages are searched among the
-    // first few.
+    // An author may be indexed under an address that nothing leads to any more, so the first few are searched.
     let few = pointers(view, channel, id).take(MOST_NAMESAKES + 1);
     let all = [first].into_iter().chain(noted).chain(of_anybody.into_iter().flatten()).chain(few);
     all.filter_map(|pointer| row_at(view, channel, &pointer)).find(is_wanted)
@@ -120,8 +119,8 @@ fn scanned<'a>(view: &'a dyn View, range: keys::Range) -> impl Iterator<Item = M
     scan_all(view, range, CHUNK).map(|(_, pointer)| decode(&pointer))
 }
 
-/// Removes a message from the index. If it was the first with its id, a namesake takes its place, because lookups begin
-/// at the first one.
+/// Removes a message from the index. If it was the first with its id, a namesake replaces it: lookups begin at the
+/// first.
 pub fn delete(state: &mut dyn State, row: &MessageRow) {
     let first = keys::message_id(row.channel, Direction::Inbound, &row.message_id);
     let is_own = |pointer: Option<MessagePointer>| pointer.is_some_and(|pointer| pointer.row == row.id);

@@ -21,8 +21,7 @@ pub struct SettingsRow {
     /// The proxy's URL with its password, sealed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Bytes>,
-    /// The call that made the last change, and whether it changed the proxy, so that a repeat of it gets the same
-    /// response.
+    /// The call that made the last change, and whether it changed the proxy: a repeat of it gets the same response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_by: Option<(Uuid, bool)>,
 }

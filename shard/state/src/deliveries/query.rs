@@ -17,8 +17,7 @@ use crate::records::{DeliveryRow, decode};
 /// Rows that are read from disk at a time.
 const CHUNK: usize = 256;
 
-/// The most rows that a page examines, over all endpoints. The next page continues where a filter with few matches
-/// stopped.
+/// The most rows that a page examines, over all endpoints. The next page continues where this one stopped.
 const BUDGET: usize = 20_000;
 
 /// A query for a page of deliveries. All fields except the order are filters.
@@ -80,8 +79,8 @@ pub struct DeliveryPage {
 }
 
 impl DeliveryPage {
-    /// Merges pages. Rows after the first position at which one of them stopped would be out of order, and are left for
-    /// the next page.
+    /// Merges pages. Rows after the first position at which a page stopped are left for the next page, to keep the
+    /// order.
     pub fn merge(pages: impl IntoIterator<Item = Self>, limit: usize, ascending: bool) -> Self {
         let mut merged = Self::default();
         for page in pages {

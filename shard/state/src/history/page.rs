@@ -31,9 +31,8 @@ pub struct Budget<'a> {
 /// The number of rows between two checks of the time.
 const ROWS_BETWEEN_LOOKS: usize = 64;
 
-/// Reads a page. `oldest` returns the time from which on a channel's rows are shown; `None` shows none of them. Before
-/// a page can report how far it reaches, something of every channel has to be read; `None` if its caller gives up
-/// before that.
+/// Reads a page. `oldest` returns the time from which on a channel's rows are shown; `None` shows none of them. To
+/// report how far a page reaches, something of every channel has to be read; `None` if its caller gives up before that.
 pub fn page(
     view: &dyn View,
     query: &HistoryQuery,
@@ -90,8 +89,7 @@ impl<'a> Filling<'a> {
     }
 }
 
-/// Merges pages of several shards: as far as every one of them reaches, up to the query's limit and the size limit of a
-/// page.
+/// Merges pages of several shards, as far as all of them reach, up to the query's limit and the size limit of a page.
 pub fn merge(pages: Vec<Page>, query: &HistoryQuery) -> Page {
     let nearer = |a: Place, b: Place| if query.ascending { a.min(b) } else { a.max(b) };
     let frontier = pages.iter().filter_map(|page| page.frontier).reduce(nearer);
@@ -152,8 +150,7 @@ fn walk(mut filling: Filling<'_>, channels: Vec<(ChannelId, Timestamp)>, budget:
 /// The most bytes of rows that one scan holds in memory over all its channels, in addition to one row of each.
 const RUNS_BYTES: usize = 16 * 1024 * 1024;
 
-/// The rows of one channel, read in growing chunks: with many channels few rows of each are needed, with one channel
-/// many.
+/// The rows of one channel, read in growing chunks: the more channels, the fewer rows of each are needed.
 struct Run {
     ascending: bool,
     /// The key range that has not been read yet; empty when all has been.

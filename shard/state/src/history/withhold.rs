@@ -1,5 +1,4 @@
-//! Removes the bodies of messages that are not stored (`store_bodies`). The time, author, recipient, type and status
-//! stay.
+//! Removes the bodies of messages that are not stored (`store_bodies`), but not their metadata.
 
 use crate::records::MessageRow;
 

@@ -170,8 +170,7 @@ impl Apply<'_> {
         }
     }
 
-    /// Records an attempt that was cut off. It may have reached its receiver; it does not use up an attempt of the
-    /// schedule.
+    /// Records an attempt that was cut off. It may have reached its receiver; the schedule does not count it.
     fn interrupted(&mut self, endpoint: EndpointId, id: DeliveryId, at: Timestamp) -> bool {
         let key = keys::begun_attempt(endpoint, id);
         let Some(begun) = self.read::<BegunAttempt>(&key) else { return false };

@@ -15,8 +15,7 @@ use crate::{keys, sameness};
 /// The most keys that one step deletes before it leaves the rest to the next: a message to a large group has thousands.
 const KEYS_AT_ONCE: usize = 2_000;
 
-/// The least number of status changes that a channel keeps, whatever their age; in the long run it keeps no more than
-/// [`BOUND_EVERY`] beyond that.
+/// The least number of status changes that a channel keeps, whatever their age; in time at most [`BOUND_EVERY`] more.
 const STATUS_CHANGES: u64 = 1_000;
 
 /// The number of transitions between two checks for excess status changes.
@@ -146,8 +145,7 @@ impl Apply<'_> {
         self.state.delete(&key);
     }
 
-    /// Deletes the pointer to a row. False if the row is still in the outbox and has to stay, as its send would be
-    /// lost.
+    /// Deletes the pointer to a row. False if the row has to stay, because its send is still in the outbox.
     fn expire_pointer(&mut self, row: &MessageRow) -> bool {
         let direction = row.direction;
         if direction == Direction::Inbound && self.format >= Format::THIRD {

@@ -60,8 +60,8 @@ impl Apply<'_> {
         Reply::Done
     }
 
-    /// The row for a message from the phone, if the stored one could not be decrypted. Before format 3 the stored row
-    /// was kept.
+    /// The row for a message from the phone, if the stored one could not be decrypted. Before format 3 that one was
+    /// kept.
     fn own_in_place(&self, place: &MessagePointer, message: &NewMessage) -> Option<MessageRow> {
         let is_unread = |row: &MessageRow| matches!(row.content, Content::Undecryptable { .. });
         let unread: MessageRow = self.read(&keys::message(message.channel, place.occurred_at, place.row))?;
@@ -77,8 +77,7 @@ impl Apply<'_> {
         })
     }
 
-    /// Replaces an undecryptable message by its content, once. If that message is deleted, the content is stored as a
-    /// new message.
+    /// Replaces an undecryptable message by its content, once. If that message is deleted, stores a new message.
     pub(super) fn recover(&mut self, customer: CustomerId, message: &NewMessage, event: NewEvent) -> Reply {
         let Ok(pointer) = self.same_as(message) else { return self.receive(customer, message, event) };
         let key = keys::message(message.channel, pointer.occurred_at, pointer.row);

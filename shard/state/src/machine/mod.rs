@@ -1,5 +1,4 @@
-//! The shard's state machine: applies the commands of its channels to its part of the store. Pure; see
-//! `machine::Machine`.
+//! The shard's state machine: applies the commands of its channels to its state. Pure; see `machine::Machine`.
 
 mod delete_channel;
 mod deliveries;
@@ -206,8 +205,7 @@ impl Apply<'_> {
         Reply::Done
     }
 
-    /// The outbox position of the next send in its channel: positions in the log are in the order of acceptance, so no
-    /// counter is needed.
+    /// The outbox position of the next send. Log positions are in the order of acceptance, so no counter is needed.
     fn next_place(&self) -> u64 {
         (self.at.index << 16) | self.place
     }
@@ -325,8 +323,8 @@ impl Apply<'_> {
         reply
     }
 
-    /// Writes an event's deliveries, due at once, and relays the event to the streams of its customer. An event without
-    /// recipients writes nothing.
+    /// Writes an event's deliveries, due at once, and relays it to its customer's streams. An event without recipients
+    /// writes nothing.
     fn emit(&mut self, event: NewEvent, row: Option<RowId>) {
         if event.deliveries.is_empty() {
             return self.relay(&event);

@@ -32,8 +32,7 @@ impl Apply<'_> {
         Reply::Done
     }
 
-    /// Remembers a notice by the id of its first event, which is derived from the notice. False if it is remembered
-    /// already.
+    /// Remembers a notice by the id of its first event, which is derived from it. False if it is remembered already.
     fn is_news(&mut self, channel: ChannelId, event: &EventId) -> bool {
         let key = keys::noticed(channel);
         let mut noticed = self.state.get(&key).unwrap_or_default();

@@ -62,8 +62,7 @@ impl Apply<'_> {
         true
     }
 
-    /// Records a member's receipt, and advances the message if that member was the last. Returns whether the receipt is
-    /// new.
+    /// Records a member's receipt, and advances the message if that member was the last. Returns whether it is new.
     fn member_receipt(
         &mut self,
         channel: ChannelId,
@@ -85,8 +84,8 @@ impl Apply<'_> {
         });
         let progress = state.group.get_or_insert_default();
         if known.is_none() && progress.delivered >= MOST_RECEIPTS {
-            // There is no space to record this member: repeats of its receipts are detected by their events, while
-            // those are stored.
+            // There is no space to record this member: its repeats are detected by their events, while those are
+            // stored.
             return self.state.get(&keys::event(event.id.as_str())).is_none();
         }
         progress.count(known, receipt.status);

@@ -1,5 +1,4 @@
-//! Resealed values are written by compare-and-set: a value that was written in between is sealed with the present key
-//! already.
+//! Resealed values are written by compare-and-set: a value that was written in between uses the present key already.
 
 use model::id::ChannelId;
 

@@ -1,5 +1,4 @@
-//! Tests of the shard's state machine without Raft: its rules, repeated commands, and invariants in any order of
-//! commands.
+//! Tests of the shard's state machine without Raft: its rules, repeated commands, and invariants in any order.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

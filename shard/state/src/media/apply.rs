@@ -1,8 +1,8 @@
 //! The part of the shard's state machine that maintains the rows of media, the references to bytes, and the due times.
 //!
 //! Invariants: a row that is `ready` has exactly one reference to its bytes, and no other row has one; every row has
-//! exactly one due entry, at its `due_at`; an account's counts of stored bytes and files are the sums over its counted
-//! rows here.
+//! one due entry, at its `due_at`; an account's counts of stored bytes and files are the sums over its counted rows
+//! here.
 
 use machine::record::{decode, encode};
 use machine::{State, View};
@@ -17,8 +17,8 @@ use crate::records::ChannelRow;
 use crate::reply::Reply;
 
 /// Up to this many files of an account in a shard count by their bytes alone. Above it, each file counts at least what
-/// a file system allocates for one: small files would use up the inodes of a disk, for all accounts, long before their
-/// bytes fill a quota.
+/// a file system allocates for one: small files would use up a disk's inodes, for all accounts, long before they fill a
+/// quota.
 const FEW_FILES: u64 = 1_024;
 const BYTES_OF_A_FILE: u64 = 16 << 10;
 

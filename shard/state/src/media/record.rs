@@ -51,8 +51,7 @@ pub struct MediaRow {
     pub created_at: Timestamp,
     /// When the retention ends.
     pub expires_at: Timestamp,
-    /// Whether the customer deleted it: the row is kept for a while so that old links answer `media_gone` and not
-    /// `not_found`.
+    /// Whether the customer deleted it: the row is kept for a while so that old links answer `media_gone`.
     pub deleted: bool,
     /// When the owner next has to act on it: at first [`expires_at`](Self::expires_at).
     pub due_at: Timestamp,
@@ -114,8 +113,7 @@ impl MediaRow {
         self.due_at = self.due_at.min(self.expires_at);
     }
 
-    /// Whether missing bytes can still arrive on request: those that are being fetched, and those that the channel does
-    /// not fetch automatically.
+    /// Whether missing bytes can still arrive on request: they are being fetched, or not fetched automatically.
     pub fn may_come(&self) -> bool {
         let skipped = self.state == MediaState::Skipped && self.handle.is_some();
         self.state == MediaState::Pending || (skipped && self.size.is_none_or(|size| size <= LARGEST_MEDIA))

@@ -1,5 +1,4 @@
-//! Communities: rows of [`KnownCommunity`], updated by notices. Their members are those of the announcement group,
-//! which has its own row.
+//! Communities: rows of [`KnownCommunity`], updated by notices. Their members are in the row of the announcement group.
 
 use model::address::Address;
 use model::community::KnownCommunity;

@@ -133,8 +133,7 @@ pub fn to_sync() -> Vec<(&'static str, Operation)> {
     ]
 }
 
-/// Validates an operation before the network is asked: that its resource exists, and that its target state is not
-/// reached yet.
+/// Validates an operation before the network is asked: its resource exists, and its target state is not reached yet.
 ///
 /// # Errors
 /// The error for the caller: first that a resource does not exist, then what the network would refuse.
@@ -183,8 +182,7 @@ pub fn absorb(asked: &Operation, answer: &Answer, rows: &mut Rows<'_>, context: 
     }
 }
 
-/// The phone addresses behind LIDs that an answer contains, so that each LID that is shown can be looked up and sent
-/// to.
+/// The phone addresses behind LIDs that an answer contains: each LID that is shown can then be looked up and sent to.
 pub fn disclosed(answer: &Answer) -> Vec<(Address, Address)> {
     let of_person = |person: &Person| (person.lid.clone(), Some(person.id.clone()));
     let told: Vec<_> = match answer {

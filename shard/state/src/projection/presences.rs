@@ -15,8 +15,7 @@ use traffic::operation::{Refused, RefusedKind};
 use super::contacts::ContactRow;
 use super::{Context, EmittedEvent, Rows, entity, no_op_if};
 
-/// How long a subscription is kept after its last use, and the most that are kept: the least recently used one is
-/// evicted.
+/// How long a subscription is kept after its last use, and the most that are kept, the most recently used ones.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
 const MOST_WATCHED: usize = 500;
 
@@ -26,8 +25,7 @@ const FRESH: Duration = Duration::from_secs(3600);
 /// How long a person counts as typing or recording.
 const PASSING: Duration = Duration::from_secs(25);
 
-/// The most members of a group whose presence is kept, those reported last: each change rewrites one row with all of
-/// them.
+/// The most members of a group whose presence is kept, those reported last: each change rewrites the row of all.
 const MOST_PRESENT: usize = 64;
 
 /// A subscription to a contact's presence.

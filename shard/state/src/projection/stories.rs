@@ -13,8 +13,7 @@ use traffic::notice::StoryNews;
 
 use super::{Context, EmittedEvent, Entity, Rows, entity};
 
-/// The most views that one post or deletion deletes, so that they fit into a command; the rest is deleted with the next
-/// post.
+/// The most views that one post or deletion deletes, to fit into a command; the rest is deleted with the next post.
 const CLEARED_AT_ONCE: usize = 1_000;
 
 /// The most stories that one post examines: a channel may have tens of thousands in a day.

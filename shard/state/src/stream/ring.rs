@@ -33,8 +33,8 @@ const RELEASE_AT_ONCE: usize = 512;
 /// The most rows that are examined for one part, so that a filter that matches few events does not delay its caller.
 const PART_ROWS: usize = 8 * CHUNK;
 
-/// The size of a part of a ring or a relay in bytes, unless a single event is larger. A gathered part has to fit into
-/// one log entry.
+/// The size of a part of a ring or a relay in bytes, or of a larger single event. A gathered part fits into one log
+/// entry.
 const PART_BYTES: usize = 512 * 1024;
 
 /// The number of a customer's tickets that are checked for expiry when one is stored.
@@ -229,8 +229,8 @@ pub fn part(view: &dyn View, customer: CustomerId, after: u64, most: usize, filt
 }
 
 /// The digests of expired tickets among the next few after a key. Unused tickets remain stored, and [`keep_ticket`]
-/// checks only the first ones. Digests are random, so a caller that checks after each new digest eventually reaches all
-/// tickets.
+/// checks only the first ones. Digests are random, so a caller that checks after each new digest reaches all tickets in
+/// time.
 pub fn expired_tickets(view: &dyn View, customer: CustomerId, behind: &[u8], now: Timestamp) -> Vec<Bytes> {
     let (_, to) = keys::tickets_of(customer);
     let rows = view.scan(&keys::ticket(customer, behind), &to, TICKETS_SWEPT);

@@ -1,8 +1,7 @@
 //! A customer's usage, counted by channel and hour.
 //!
 //! The shard's state machine counts while it applies commands, by the times in the commands: what was committed once is
-//! counted once, whoever led the shard. Rows are stored under their customer, so that those of a deleted channel still
-//! count.
+//! counted once, whoever led. Rows are stored under their customer, so that those of a deleted channel still count.
 //!
 //! | counted | when |
 //! |---|---|
