@@ -354,8 +354,8 @@ impl NewEvent {
     }
 }
 
-/// The most bytes of an event's deliveries in the log: they fit one entry with the largest message, or with the other
-/// events of a command.
+/// The most bytes of an event's deliveries in the log: they fit into one entry with the largest message, or with the
+/// other events of a command.
 pub const MOST_DELIVERY_BYTES: usize = 192 << 10;
 
 /// The approximate bytes of a delivery to a URL in the log.

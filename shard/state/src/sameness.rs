@@ -119,8 +119,7 @@ fn scanned<'a>(view: &'a dyn View, range: keys::Range) -> impl Iterator<Item = M
     scan_all(view, range, CHUNK).map(|(_, pointer)| decode(&pointer))
 }
 
-/// Removes a message from the index. If it was the first with its id, a namesake replaces it: lookups begin at the
-/// first.
+/// Removes a message from the index. If it was the first with its id, a namesake replaces it, as lookups begin there.
 pub fn delete(state: &mut dyn State, row: &MessageRow) {
     let first = keys::message_id(row.channel, Direction::Inbound, &row.message_id);
     let is_own = |pointer: Option<MessagePointer>| pointer.is_some_and(|pointer| pointer.row == row.id);

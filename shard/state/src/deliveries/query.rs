@@ -79,8 +79,7 @@ pub struct DeliveryPage {
 }
 
 impl DeliveryPage {
-    /// Merges pages. Rows after the first position at which a page stopped are left for the next page, to keep the
-    /// order.
+    /// Merges pages. Rows after the first position at which a page stopped are left for the next page, for the order.
     pub fn merge(pages: impl IntoIterator<Item = Self>, limit: usize, ascending: bool) -> Self {
         let mut merged = Self::default();
         for page in pages {

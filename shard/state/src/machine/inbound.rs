@@ -60,8 +60,7 @@ impl Apply<'_> {
         Reply::Done
     }
 
-    /// The row for a message from the phone, if the stored one could not be decrypted. Before format 3 that one was
-    /// kept.
+    /// The row for a message from the phone, if the stored one could not be decrypted; before format 3, none.
     fn own_in_place(&self, place: &MessagePointer, message: &NewMessage) -> Option<MessageRow> {
         let is_unread = |row: &MessageRow| matches!(row.content, Content::Undecryptable { .. });
         let unread: MessageRow = self.read(&keys::message(message.channel, place.occurred_at, place.row))?;

@@ -84,8 +84,7 @@ impl Apply<'_> {
         });
         let progress = state.group.get_or_insert_default();
         if known.is_none() && progress.delivered >= MOST_RECEIPTS {
-            // There is no space to record this member: its repeats are detected by their events, while those are
-            // stored.
+            // There is no space to record this member: its repeats are detected by their events, while these exist.
             return self.state.get(&keys::event(event.id.as_str())).is_none();
         }
         progress.count(known, receipt.status);

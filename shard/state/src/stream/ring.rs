@@ -33,8 +33,7 @@ const RELEASE_AT_ONCE: usize = 512;
 /// The most rows that are examined for one part, so that a filter that matches few events does not delay its caller.
 const PART_ROWS: usize = 8 * CHUNK;
 
-/// The size of a part of a ring or a relay in bytes, or of a larger single event. A gathered part fits into one log
-/// entry.
+/// The most bytes of a part of a ring or a relay, unless one event is larger. A gathered part fits into one log entry.
 const PART_BYTES: usize = 512 * 1024;
 
 /// The number of a customer's tickets that are checked for expiry when one is stored.
