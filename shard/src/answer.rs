@@ -1,4 +1,4 @@
-//! What an owner does with a call.
+//! How an owner answers a call.
 
 mod usage;
 
@@ -19,12 +19,12 @@ use crate::owner::committer::{self, LeadershipLost};
 use crate::owner::streams::{relay, serve};
 use crate::trace::{self, Kind, Place};
 
-/// Answers a call at the owner of its shard, if nobody else can own it yet: an owner that is cut off does not hear of its
-/// successor, and what it reads is an old state.
+/// Answers a call at the owner of its shard, unless another owner may exist: an owner that is cut off does not know its
+/// successor, and reads a stale state.
 pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
     let answer = traced(owner, call).await;
     match answer {
-        // Asked after the reading: the process may have stood still in between.
+        // The fence is checked after the read: the process may have been suspended in between.
         Ok((channel_level, result)) if owner.fence.is_live() => Answer::Result { channel_level, result },
         Ok(_) | Err(LeadershipLost) => Answer::NotLeader,
     }
@@ -33,7 +33,7 @@ pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
 /// The level of the channel's bucket, when it was charged, and the result.
 type Answered = (Option<BucketLevel>, Result<OwnerResponse, CallError>);
 
-/// What it logs meanwhile bears the request's id, when the request is traced.
+/// Answers in a tracing span with the request's id, if the request is traced.
 async fn traced(owner: &Arc<Owner>, call: Call) -> Result<Answered, LeadershipLost> {
     let traced = matches!(call.request, OwnerRequest::Channel { .. })
         .then(|| trace::begin(&call.request_id.0, Place::Within, Kind::Server, || "owner".to_owned()));
@@ -53,10 +53,10 @@ async fn traced(owner: &Arc<Owner>, call: Call) -> Result<Answered, LeadershipLo
     answer
 }
 
-// What is asked seldom, or waits long, is boxed: a send's answer shall not ask for the room that it takes.
+// Rare or long-waiting branches are boxed, so that the future of a send stays small.
 async fn answer(owner: &Arc<Owner>, call: Call) -> Result<Answered, LeadershipLost> {
     let deadline = Instant::now() + call.budget;
-    // Buckets count what time has passed; a clock that is set must neither fill nor starve them.
+    // Buckets refill by elapsed time; setting the wall clock must neither fill nor starve them.
     let (now, steady) = (Timestamp::now(), Timestamp::steady());
     let told = |level: BucketLevel| level.by_the_wall(now, steady);
     let bucket = |(level, taken, lent)| Ok(OwnerResponse::Bucket { level: told(level), taken, lent });
@@ -150,18 +150,18 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Result<Answered, LeadershipLo
     Ok((None, result))
 }
 
-/// What a reading has made that ends by itself once its caller has given up.
+/// The result of a read that may have ended early because its caller gave up.
 fn in_time<T>(read: Result<Option<T>, CallError>) -> Result<T, CallError> {
     read.and_then(|made| made.ok_or_else(CallError::worker_at_capacity))
 }
 
-/// As many statuses as are read at once, beside other calls.
+/// The most statuses that are read directly, beside other calls.
 const FEW_STATUSES: usize = 500;
 
-/// Rows that one page of history looks at in a shard: well below a second of reading.
+/// The most rows that one page of history examines in a shard: well below a second of reading.
 const PAGE_ROWS: usize = 25_000;
 
-/// When the reading of a page ends whose call is to be answered by `deadline`.
+/// When the read of a page has to end, if its call has to be answered by `deadline`.
 fn page_ends(deadline: Instant) -> Instant {
     let now = Instant::now();
     now + (deadline.saturating_duration_since(now) / 2).min(Duration::from_secs(1))

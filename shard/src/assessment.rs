@@ -1,5 +1,5 @@
-//! How the Raft groups of the cluster stand, judged by what all nodes say: who leads, who lags behind, and which nodes
-//! a group can do without.
+//! The state of the cluster's Raft groups, judged by the reports of all nodes: their leaders, replicas that lag behind,
+//! and nodes that a group can do without.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::Survey;
 
-/// The directory's group; all others are shards, and bear their numbers.
+/// The directory's group; the other groups are shards, with their numbers as ids.
 pub const DIRECTORY: ShardId = 0;
 
-/// A replica that lacks more entries than this would hold up a quorum that needs it.
+/// A voter that lacks more entries than this would delay a quorum that needs it.
 const BEHIND: u64 = 1_000;
 
-/// Where a group should live.
+/// Where the placement wants a group to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     pub leader: Option<NodeId>,
@@ -54,24 +54,24 @@ pub struct Replica {
     /// A learner counts for no quorum.
     pub voter: bool,
     pub state: ReplicaState,
-    /// The index of the last entry whose effects are written there.
+    /// The index of the last entry that the node has applied.
     pub applied: Option<u64>,
-    /// How many entries it has still to apply.
+    /// The number of entries that it has yet to apply.
     pub lag: Option<u64>,
-    /// While a snapshot is on its way to it: the bytes of it that were sent.
+    /// While a snapshot is being sent to it: the bytes sent so far.
     pub sent: Option<u64>,
 }
 
-/// One group, as its leader sees its members and each member itself.
+/// One group, as reported by its leader and by each member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupView {
     pub id: ShardId,
     pub leader: Option<NodeId>,
     pub wanted_leader: Option<NodeId>,
     pub term: u64,
-    /// Its leader commits nothing of what it has proposed, and says so.
+    /// Its leader reports that it commits nothing of what it has proposed.
     pub stalled: bool,
-    /// By node.
+    /// In the order of nodes.
     pub replicas: Vec<Replica>,
 }
 
@@ -91,12 +91,12 @@ impl GroupView {
         self.healthy().count().saturating_sub(self.majority())
     }
 
-    /// Whether a majority of the voters keeps up besides this node.
+    /// Whether a majority of the voters keeps up without this node.
     pub fn survives_without(&self, node: NodeId) -> bool {
         self.healthy().filter(|healthy| *healthy != node).count() >= self.majority()
     }
 
-    /// Led by another node than the placement wants.
+    /// Whether another node leads than the placement wants.
     pub fn is_led_elsewhere(&self) -> bool {
         matches!((self.leader, self.wanted_leader), (Some(leader), Some(wanted)) if leader != wanted)
     }
@@ -114,7 +114,7 @@ impl GroupView {
     }
 }
 
-/// Brings what the nodes say of their groups together.
+/// Combines the reports of all nodes into a view of each group.
 pub fn groups(survey: &Survey, wanted: &BTreeMap<ShardId, Wanted>) -> Vec<GroupView> {
     wanted.iter().map(|(id, wanted)| group(*id, survey, wanted)).collect()
 }
@@ -127,7 +127,7 @@ fn group(id: ShardId, survey: &Survey, wanted: &Wanted) -> GroupView {
             heard.report.host.groups.iter().find(|group| group.id == id).map(|group| (*node, group))
         })
         .collect();
-    // One that was led before, and has not noticed yet, says so in an older term.
+    // A former leader that has not noticed its successor still reports to lead, in an older term.
     let leads = said.iter().filter(|(node, group)| group.leader == Some(**node) && !group.dead);
     let leader = leads.max_by_key(|(_, group)| group.term).map(|(node, group)| (*node, *group));
     let newest = leader.map(|(_, group)| group).or_else(|| said.values().copied().max_by_key(|group| group.term));
@@ -166,7 +166,7 @@ fn group(id: ShardId, survey: &Survey, wanted: &Wanted) -> GroupView {
     }
 }
 
-/// `the directory, shard 3` or `shards 1, 2, 3`.
+/// Names groups in a message: `the directory, shard 3` or `shards 1, 2, 3`.
 pub fn named(groups: &[ShardId]) -> String {
     let shards: Vec<String> = groups.iter().filter(|group| **group != DIRECTORY).map(ToString::to_string).collect();
     let directory = groups.contains(&DIRECTORY).then(|| "the directory".to_owned());

@@ -1,4 +1,4 @@
-//! A bucket of an S3-compatible service: objects in and out as streams, a few megabytes of each in memory.
+//! A bucket of an S3-compatible service. Objects are streamed in and out, with a few megabytes of each in memory.
 
 use std::io;
 use std::ops::Range;
@@ -15,15 +15,15 @@ use object_store::path::Path;
 use object_store::{ClientOptions, GetOptions, ObjectStore, ObjectStoreExt, RetryConfig};
 use tokio::io::AsyncWriteExt;
 
-/// The smallest part that the service takes, but for the last; also what is held in memory of an upload, as no more than a
-/// piece is taken of its source while one is on its way. An object has at most 10,000 of them.
+/// The smallest part that the service accepts, except for the last one. An upload holds about this much in memory, as
+/// its source is read no further than one piece while a part is in flight. An object has at most 10,000 parts.
 const PART: usize = 5 * 1024 * 1024;
 
-/// How long one request may take, and all tries of it together.
+/// Timeout of one request, and of all its tries together.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(20);
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where the bucket is, and how it is opened.
+/// The location of the bucket, and its credentials.
 #[derive(Clone)]
 pub struct BucketConfig {
     /// The service's URL.
@@ -32,9 +32,9 @@ pub struct BucketConfig {
     pub region: String,
     pub access_key_id: String,
     pub secret_access_key: String,
-    /// Before every key; without slashes at its ends, and may be empty.
+    /// Prefix of every key, without slashes at its ends; may be empty.
     pub prefix: String,
-    /// The bucket in the path, and not in the host name.
+    /// Puts the bucket's name into the path, not the host name.
     pub path_style: bool,
     pub allow_http: bool,
 }
@@ -50,10 +50,10 @@ impl std::fmt::Debug for BucketConfig {
 pub enum BucketError {
     #[error("no such object")]
     Missing,
-    /// Trying again may help.
+    /// Temporary: a retry may help.
     #[error("the bucket cannot be used: {0}")]
     Unavailable(String),
-    /// What was to be written could not be read.
+    /// The data to write could not be read.
     #[error(transparent)]
     Source(io::Error),
 }
@@ -77,15 +77,15 @@ impl From<BucketError> for io::Error {
     }
 }
 
-/// An object of a list.
+/// A listed object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The last part of its key.
+    /// The last segment of its key.
     pub name: String,
     pub written_at: Timestamp,
 }
 
-/// The objects under a prefix of a bucket. Keys are relative to it.
+/// The objects under a prefix of a bucket. Keys are relative to the prefix.
 #[derive(Clone)]
 pub struct Bucket {
     store: Arc<AmazonS3>,
@@ -94,9 +94,9 @@ pub struct Bucket {
 
 impl Bucket {
     /// # Errors
-    /// When the settings make no sense. Whether the service answers is seen at the first request.
+    /// When the settings are invalid. Whether the service answers is only known at the first request.
     pub fn open(config: &BucketConfig) -> Result<Self, BucketError> {
-        // The client asks for the process's provider, also where it speaks no TLS. One that is there already is kept.
+        // The client needs the process-wide crypto provider, even without TLS. An installed one is kept.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = ClientOptions::new()
             .with_timeout(REQUEST_PATIENCE)
@@ -120,10 +120,10 @@ impl Bucket {
         Path::from(format!("{}/{key}", self.prefix))
     }
 
-    /// Writes an object, in the place of one that is there.
+    /// Writes an object, replacing an existing one.
     ///
     /// # Errors
-    /// [`BucketError`]; then there is no such object, or the one from before.
+    /// [`BucketError`]; the object is then missing, or as it was before.
     pub async fn put(
         &self,
         key: &str,
@@ -137,17 +137,14 @@ impl Bucket {
             Ok::<_, BucketError>(())
         };
         if let Err(error) = taken.await {
-            // What is left of it costs the operator until the bucket's own rules remove it.
+            // Parts of an unfinished upload cost the operator storage until the bucket's lifecycle rules remove them.
             let _ = object.abort().await;
             return Err(error);
         }
         object.shutdown().await.map_err(|error| BucketError::Unavailable(error.to_string()))
     }
 
-    /// Reads a range, as it is taken; all of it has to come within [`REQUEST_PATIENCE`] of the last bytes.
-    ///
-    /// # Errors
-    /// [`BucketError`].
+    /// Reads a range as a stream; each read has to complete within [`REQUEST_PATIENCE`].
     pub async fn open_range(
         &self,
         key: &str,
@@ -158,7 +155,7 @@ impl Bucket {
         Ok(found.into_stream().map_err(io::Error::other).boxed())
     }
 
-    /// Reads a range whole.
+    /// Reads a range into memory.
     ///
     /// # Errors
     /// [`BucketError`].
@@ -166,7 +163,7 @@ impl Bucket {
         Ok(self.store.get_range(&self.key(key), range).await?)
     }
 
-    /// The length of an object.
+    /// The length of an object in bytes.
     ///
     /// # Errors
     /// [`BucketError`].
@@ -174,7 +171,7 @@ impl Bucket {
         Ok(self.store.head(&self.key(key)).await?.size)
     }
 
-    /// When an object was written last.
+    /// When an object was last written.
     ///
     /// # Errors
     /// [`BucketError`].
@@ -182,7 +179,7 @@ impl Bucket {
         Ok(Timestamp(self.store.head(&self.key(key)).await?.last_modified.timestamp_millis()))
     }
 
-    /// The objects of a folder and those within it; all of them for an empty name.
+    /// The objects in a folder, recursively; all objects for an empty name.
     pub fn list(&self, folder: &str) -> BoxStream<'static, Result<Found, BucketError>> {
         let found = self.store.list(Some(&self.key(folder)));
         let found = found.map_ok(|found| Found {

@@ -1,7 +1,7 @@
-//! Token buckets at their home: the owner of the slot that a customer or a channel hashes to.
+//! Token buckets at their coordinator: the owner of the slot that a customer or a channel hashes to.
 //!
-//! Buckets live in memory. After a fail-over a bucket starts full once, which the interface allows. Their time is
-//! [`Timestamp::steady`]: a clock that was an hour ahead and is put right would leave them without refill for an hour.
+//! Buckets are in memory. After a failover a bucket starts full once, which the interface allows. Times are
+//! [`Timestamp::steady`]: with the wall clock, setting it back by an hour would stop the refill for an hour.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
@@ -11,24 +11,23 @@ use model::limit::{AttemptRule, BucketLevel, BucketRule, TokenBucket};
 use model::time::Timestamp;
 use uuid::Uuid;
 
-/// Above this many buckets of a kind, full ones are dropped: a full bucket says nothing that a new one would not.
+/// Above this many buckets of a kind, full ones are evicted: a new bucket starts full anyway.
 const EVICT_ABOVE: usize = 10_000;
 
-/// The most buckets of a kind. When more have something taken out, all are dropped and begin full, as after a
-/// fail-over.
+/// The most buckets of a kind. If more are not full, all are dropped and start full, as after a failover.
 const MOST: usize = 500_000;
 
 #[derive(Default)]
 pub struct Buckets {
     pub customers: Kind<CustomerId>,
-    /// By account and channel, so that a probe for a foreign id costs its own.
+    /// By account and channel, so that a request for another account's channel is charged to its caller.
     pub channels: Kind<(CustomerId, ChannelId)>,
     attempts: Kind<Uuid>,
     given_back: GivenBack,
 }
 
-/// Calls that have given something back, the latest of them: one is made again when its answer is lost, and must not give
-/// back twice. One that is repeated seconds later, after more than these, gives a token too many.
+/// The ids of the latest calls that returned a token or an attempt. A call is repeated when its response is lost, and
+/// must not return a token twice; it does if it is repeated after more calls than are remembered.
 #[derive(Default)]
 struct GivenBack {
     calls: HashSet<Uuid>,
@@ -38,7 +37,7 @@ struct GivenBack {
 impl GivenBack {
     const REMEMBERED: usize = 4_096;
 
-    /// Notes a call. False for one that is noted.
+    /// Records a call. False if it is recorded already.
     fn is_new(&mut self, call: Uuid) -> bool {
         if !self.calls.insert(call) {
             return false;
@@ -54,7 +53,7 @@ impl GivenBack {
 }
 
 impl Buckets {
-    /// Puts a token back that another bucket's refusal made worthless, once for each call.
+    /// Returns a token when another bucket refused the request, once per call.
     pub fn refund_customer(&mut self, id: CustomerId, call: Uuid) {
         if let Some(bucket) = self.customers.buckets.get_mut(&id)
             && self.given_back.is_new(call)
@@ -63,15 +62,15 @@ impl Buckets {
         }
     }
 
-    /// Counts an attempt at something, such as a login with one e-mail address.
+    /// Counts an attempt, such as a login with one e-mail address.
     ///
     /// # Errors
-    /// Whole seconds until the next one is possible.
+    /// Whole seconds until the next attempt is possible.
     pub fn attempt(&mut self, subject: Uuid, rule: AttemptRule, now: Timestamp) -> Result<(), u32> {
         self.attempts.bucket(subject, rule.bucket(), now).try_attempt(rule, now)
     }
 
-    /// Gives an attempt back that succeeded, once for each call.
+    /// Returns the attempt of an operation that succeeded, once per call.
     pub fn return_attempt(&mut self, subject: Uuid, rule: AttemptRule, call: Uuid) {
         if let Some(bucket) = self.attempts.buckets.get_mut(&subject)
             && self.given_back.is_new(call)
@@ -84,7 +83,7 @@ impl Buckets {
 /// The buckets of one kind.
 pub struct Kind<K> {
     buckets: HashMap<K, TokenBucket>,
-    /// At so many the full ones are dropped: twice as many as were left the last time, so that an eviction pays for itself.
+    /// At this many buckets, full ones are evicted: twice the number left by the last eviction, to amortize its cost.
     evict_at: usize,
 }
 
@@ -95,8 +94,8 @@ impl<K> Default for Kind<K> {
 }
 
 impl<K: Copy + Eq + Hash> Kind<K> {
-    /// Takes a token, when there is one, and up to `lend` more for the asking node to hold. Says the level after it, whether it
-    /// was taken, and how many more.
+    /// Takes a token if there is one, and up to `lend` more for the calling node to hold. Returns the level after that,
+    /// whether a token was taken, and how many were lent.
     pub fn take(&mut self, id: K, rule: BucketRule, lend: u32, now: Timestamp) -> (BucketLevel, bool, u32) {
         let bucket = self.bucket(id, rule, now);
         let taken = bucket.try_take(now);
@@ -104,7 +103,7 @@ impl<K: Copy + Eq + Hash> Kind<K> {
         (bucket.level(now), taken, lent)
     }
 
-    /// The level, with nothing taken.
+    /// The level, without taking a token.
     pub fn peek(&mut self, id: K, rule: BucketRule, now: Timestamp) -> (BucketLevel, bool, u32) {
         (self.bucket(id, rule, now).level(now), false, 0)
     }
@@ -161,7 +160,7 @@ mod tests {
             (EVICT_ABOVE + 1, EVICT_ABOVE * 2),
             "none of them was full"
         );
-        // All are full again by then.
+        // By then all buckets are full again.
         let later = Timestamp(100_000);
         for id in 0..EVICT_ABOVE as u64 {
             buckets.take(1 << 40 | id, rule, 0, later);

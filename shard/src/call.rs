@@ -1,4 +1,4 @@
-//! What a node asks of the owner of a slot, and what the owner answers: the words that cross nodes.
+//! The requests that a node sends to the owner of a slot, and the responses: the types that cross nodes.
 
 pub mod bundle;
 pub mod deliveries;
@@ -37,87 +37,87 @@ use crate::records::StatusChange;
 use crate::settings::{ChangeSettings, Changed};
 use crate::stream::{StreamRequest, StreamResponse, StreamedEvent};
 
-/// A call to the owner of the slot that `subject` hashes to.
+/// A call to the owner of a shard.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Call {
     pub version: u8,
     pub request_id: RequestId,
-    /// Stays the same when the call is made again because its outcome is unknown.
+    /// Stays the same when the call is repeated because its outcome is unknown.
     pub call_id: Uuid,
-    /// What is left of the caller's patience.
+    /// The time that is left until the caller's deadline.
     pub budget: Duration,
     pub shard: ShardId,
     #[serde(rename = "ask")]
     pub request: OwnerRequest,
 }
 
-/// The format of [`Call`].
+/// The format version of [`Call`].
 pub const CALL_VERSION: u8 = 1;
 
 impl Call {
-    /// The router says how much time it has.
+    /// Makes a call without a budget; the router sets it at each try.
     pub fn new(shard: ShardId, request: OwnerRequest, request_id: RequestId) -> Self {
         Self { version: CALL_VERSION, request_id, call_id: Uuid::new_v4(), budget: Duration::ZERO, shard, request }
     }
 }
 
-/// What can be asked of the owner of a slot.
+/// A request to the owner of a slot.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum OwnerRequest {
-    /// Takes a token from a customer's bucket, at its home.
+    /// Takes a token from a customer's bucket, at its coordinator.
     TakeCustomer {
         customer: CustomerId,
         rule: BucketRule,
-        /// How many more the asking node would hold for a moment.
+        /// The number of further tokens that the calling node would like to hold for a moment.
         #[serde(default)]
         lend: u32,
     },
-    /// Gives a customer's token back, because another bucket refused the request.
+    /// Returns a customer's token, because another bucket refused the request.
     RefundCustomer { customer: CustomerId },
-    /// Counts an attempt at something, at the home of its subject.
+    /// Counts an attempt, such as a login, at the coordinator of its subject.
     Attempt { subject: Uuid, rule: AttemptRule },
-    /// Gives an attempt back.
+    /// Returns an attempt.
     ReturnAttempt { subject: Uuid, rule: AttemptRule },
-    /// Looks at a customer's bucket without taking.
+    /// Reads the level of a customer's bucket without taking a token.
     PeekCustomer { customer: CustomerId, rule: BucketRule },
-    /// Looks at a channel's bucket without taking.
+    /// Reads the level of a channel's bucket without taking a token.
     PeekChannel { customer: CustomerId, channel: ChannelId, rule: BucketRule },
-    /// Takes a token from a channel's bucket and nothing else: for requests that fail before they reach the channel.
+    /// Only takes a token from a channel's bucket: for requests that fail before they reach the channel.
     TakeChannel { customer: CustomerId, channel: ChannelId, rule: BucketRule },
     /// Takes a token from the channel's bucket, then does the work.
     Channel { customer: CustomerId, channel: ChannelId, charge: Option<BucketRule>, work: Work },
     /// The statuses of many channels of this shard.
     #[serde(rename = "Lives")]
     ChannelStatuses { channels: Vec<(CustomerId, ChannelId)> },
-    /// The deliveries of a message, behind one of them, in each of these channels of this shard that have stored it.
+    /// The deliveries of a message, after `after`, in each of these channels of this shard that have stored it.
     MessageDeliveries {
         channels: Vec<ChannelId>,
         message: MessageId,
         #[serde(default)]
         after: Option<DeliveryId>,
     },
-    /// A page of stored messages of this shard's channels of a customer, ordered.
+    /// An ordered page of stored messages of a customer's channels in this shard.
     History { customer: CustomerId, query: HistoryQuery },
-    /// What a customer's streams ask of its home.
+    /// A stream request to the coordinator of a customer.
     Stream {
         customer: CustomerId,
         #[serde(rename = "ask")]
         request: StreamRequest,
     },
-    /// What a home fetches of another shard's events for streams, waiting for one.
+    /// The events of this shard after `after` for coordinators in shard `home`; waits up to `wait` for one.
     Relay { home: ShardId, after: u64, wait: Duration },
     /// Webhook deliveries of this shard.
     Deliveries(DeliveryRequest),
-    /// What a customer has used in this shard.
+    /// The usage of a customer in this shard.
     Usage(UsageRequest),
-    /// About how many bytes of messages and deliveries one account keeps in this shard, or each of those that keep most.
-    /// Asked in a cluster whose format knows it.
+    /// The approximate number of bytes of messages and deliveries that one account stores in this shard, or each of the
+    /// accounts that store the most. Sent only in a cluster whose format supports it.
     MessageBytes { of: Option<CustomerId> },
 }
 
 impl OwnerRequest {
-    /// Notes that it may have been done before, by an owner that did not answer any more: then what is in its target state already
-    /// is no mistake of the caller's. Other work is known again by the ids that it bears.
+    /// Marks the request as a possible repeat of one whose owner did not answer: finding its target state already
+    /// reached is then no error of the caller. Other requests are recognized as repeats by the ids that they carry.
     pub fn note_repeat(&mut self) {
         match self {
             Self::Channel { work: Work::Operate { again, .. }, .. }
@@ -131,8 +131,8 @@ impl OwnerRequest {
         }
     }
 
-    /// The account whose call this is, where it may wait for long: for the network, for a client, for an event, or for its turn among
-    /// what else its account reads. `of_channel` tells whose a channel is.
+    /// The account that makes the call, if the call may wait for long: for the network, a client, an event, or its turn
+    /// among other reads of its account. `of_channel` returns the account of a channel.
     pub fn account(&self, of_channel: impl FnOnce(ChannelId) -> Option<CustomerId>) -> Option<CustomerId> {
         match self {
             Self::Channel { customer, .. } | Self::History { customer, .. } | Self::Stream { customer, .. } => {
@@ -147,7 +147,7 @@ impl OwnerRequest {
     }
 }
 
-/// The account that all of these channels belong to.
+/// The account of these channels, if all have the same.
 pub(crate) fn account_of(channels: &[(CustomerId, ChannelId)]) -> Option<CustomerId> {
     let (first, _) = channels.first()?;
     channels.iter().all(|(customer, _)| customer == first).then_some(*first)
@@ -157,25 +157,25 @@ pub(crate) fn account_of(channels: &[(CustomerId, ChannelId)]) -> Option<Custome
 #[allow(clippy::large_enum_variant, reason = "most values are of the large variant")]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Work {
-    /// Nothing but the charge and the status.
+    /// Only the charge and the status.
     #[serde(rename = "Look")]
     GetStatus,
-    /// A step of the status machine.
+    /// A transition of the status machine.
     Lifecycle(Lifecycle),
-    /// The QR text, starting a pairing when the status permits.
+    /// The QR text; starts a pairing when the status permits.
     Qr,
-    /// A code to pair by, for a telephone.
+    /// A code to pair with, for a phone.
     PairCode(PairCode),
-    /// A message.
+    /// A send of a message.
     Send(Send),
-    /// Whether a send to this address, or a story, would be taken now: asked before its bytes are fetched.
+    /// Whether a send to this address, or a story, would be accepted now: checked before its bytes are fetched.
     CheckSend { to: Option<Address> },
-    /// The media of a stored message, fetched from the network when its bytes are not here.
+    /// The media of a stored message, fetched from the network if its bytes are not stored.
     MessageMedia { message_id: MessageId },
-    /// Media of the channel.
+    /// Work on media of the channel.
     Media(MediaWork),
-    /// Something that the network does for the channel. `again` when it may have been asked before under the same call
-    /// id: then what is in its target state already is no mistake of the caller's.
+    /// An operation that the network does for the channel. `again` when it may have been requested before under the
+    /// same call id: finding its target state already reached is then no error of the caller.
     Operate {
         operation: Box<Operation>,
         #[serde(default)]
@@ -183,46 +183,46 @@ pub enum Work {
     },
     /// Rows of the projection, in every status.
     Read(Read),
-    /// Other settings, in every status.
+    /// A change of settings, in every status.
     ChangeSettings(ChangeSettings),
-    /// The directory has deleted the channel: end its session and wipe it.
+    /// The directory has deleted the channel: ends its session and wipes it.
     #[serde(rename = "Forget")]
     DeleteChannel,
-    /// Changes of the status, the newest first.
+    /// Changes of the status, newest first.
     StatusHistory(StatusHistory),
-    /// A part of the session of a channel that rests. From format 3 on.
+    /// A part of the session of a channel that is stopped. From format 3 on.
     Export(Export),
-    /// A step of storing the session of another cluster's channel. From format 3 on.
+    /// A step of importing the session of a channel from another cluster. From format 3 on.
     Import(Import),
 }
 
-/// A send, checked as far as the body goes.
+/// A send whose body is validated as far as possible without the channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Send {
-    /// Minted where the request arrived, so that asking another owner again is the same send.
+    /// Minted where the request arrived, so that a repeat at another owner is the same send.
     pub message_id: MessageId,
     pub to: Address,
     pub body: SendBody,
     #[serde(default)]
     pub around: Box<SendAround>,
     pub client_ref: Option<String>,
-    /// What the account's quota leaves for the bytes of it.
+    /// The space that the account's quota leaves for the send's bytes.
     #[serde(default)]
     pub media_room: Option<Box<MediaRoom>>,
 }
 
-/// What a send says.
+/// The content of a send.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum SendBody {
-    /// Content that has no bytes.
+    /// Content without bytes.
     Content(Content),
-    /// Content with bytes, which are kept already; the row of them comes to be with the message's.
+    /// Content with bytes, which are stored already; their row is committed with the message.
     Media { content: Content, media: Box<MediaRow> },
-    /// What a stored message of the channel says.
+    /// The content of a stored message of the channel.
     Forward(MessageKey),
 }
 
-/// What was asked for, if an answer is of its kind. What is of another is a defect.
+/// The payload of an answer, if it is of the expected kind; any other kind is a defect.
 macro_rules! of_kind {
     ($answer:expr, $response:pat => $got:expr) => {
         match $answer {
@@ -247,51 +247,51 @@ impl SendBody {
 /// The owner's answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// Not (any longer, or yet) the owner; ask again.
+    /// This node is not the owner, not yet or no longer; try again.
     #[serde(rename = "NotOwner")]
     NotLeader,
-    /// The level of the channel's bucket, when it was charged, and the result.
+    /// The level of the channel's bucket, if it was charged, and the result.
     Result { channel_level: Option<BucketLevel>, result: Result<OwnerResponse, CallError> },
 }
 
-/// What the owner of a slot answers to an [`OwnerRequest`].
+/// The response of the owner of a slot to an [`OwnerRequest`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum OwnerResponse {
-    /// There is nothing to tell.
+    /// There is nothing to return.
     Nothing,
-    /// A bucket after the charge; `taken` is false when it was empty.
+    /// A bucket after the charge; `taken` is false if it was empty.
     Bucket {
         level: BucketLevel,
         taken: bool,
-        /// Taken beside it, for the asking node to hold.
+        /// The number of further tokens that were taken for the calling node to hold.
         #[serde(default)]
         lent: u32,
     },
-    /// Seconds until another attempt is possible, when this one was not.
+    /// Seconds until the next attempt is possible, if this one was refused.
     Attempt { retry_after: Option<u32> },
-    /// The channel as it is now.
+    /// The present status of the channel.
     #[serde(rename = "Live")]
     ChannelStatus(ChannelStatus),
-    /// Channels as they are now.
+    /// The present statuses of channels.
     #[serde(rename = "Lives")]
     ChannelStatuses(Vec<(ChannelId, ChannelStatus)>),
-    /// A QR text to pair by.
+    /// A QR text to pair with.
     Qr(QrCode),
-    /// A code to pair by.
+    /// A code to pair with.
     PairCode(PairingCode),
     /// The send is committed.
     Sent(Sent),
-    /// What the network answered.
+    /// The response of the network.
     Operated(Box<NetworkAnswer>),
-    /// A row of the projection as it is stored.
+    /// A row of the projection as stored.
     Row(Option<Bytes>),
     /// Rows of the projection.
     Rows(Vec<Bytes>),
-    /// Rows of the projection, and the id of the last that was looked at where looking for more of them was given up.
+    /// Rows of the projection, and the id of the last row that was examined when the search was given up.
     Page { rows: Vec<Bytes>, stopped_at: Option<String> },
-    /// The settings as they are now.
+    /// The present settings.
     Settings(Changed),
-    /// A page of rows, and how many there are in all.
+    /// A page of rows, and the number of rows in all.
     Counted { rows: Vec<Bytes>, count: usize },
     /// A page of messages.
     History(Page),
@@ -299,9 +299,9 @@ pub enum OwnerResponse {
     MessageDeliveries(Vec<MessageDeliveries>),
     /// The answer to a [`StreamRequest`].
     Stream(StreamResponse),
-    /// Events with their places in the log.
+    /// Events with their positions in the log.
     Relayed(Vec<(u64, StreamedEvent)>),
-    /// `None` for media that does not exist.
+    /// `None` if the media does not exist.
     Media(Option<Box<MediaRow>>),
     /// A page of media.
     MediaPage(MediaPage),
@@ -309,28 +309,28 @@ pub enum OwnerResponse {
     Deliveries(DeliveryResponse),
     /// The answer to a [`UsageRequest`].
     Usage(UsageResponse),
-    /// Accounts with what they keep.
+    /// Accounts with the bytes that each stores.
     MessageBytes(Vec<(CustomerId, u64)>),
-    /// Each with the version that it made.
+    /// Each status change with the version that it made.
     StatusHistory(Vec<(u64, StatusChange)>),
     /// A part of a channel's session.
     Exported(Box<Exported>),
-    /// The version of the channel, by which the import goes on.
+    /// The version of the channel, with which the import continues.
     Imported { version: u64 },
 }
 
-/// Channels whose statuses are asked for at once. An account may have a quarter of a million, and what one answer says
-/// of all of them would stand before all else on its connection.
+/// The most channels whose statuses one request asks for. An account may have 250,000 channels, and one response with
+/// all of them would delay everything else on its connection.
 pub(crate) const STATUSES_AT_ONCE: usize = 10_000;
 
-/// The status of a channel as the owner of its shard has it, and what belongs to it.
+/// The status of a channel as the owner of its shard knows it, with its details.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChannelStatus {
     pub status: Status,
     pub reason: Reason,
     pub phone_number: Option<String>,
     pub last_seen_at: Option<Timestamp>,
-    /// When any of it last changed.
+    /// When any of the fields above last changed.
     pub updated_at: Option<Timestamp>,
     /// The owner that answers, for operators.
     pub node: u64,
@@ -338,7 +338,7 @@ pub struct ChannelStatus {
     pub shard: ShardId,
 }
 
-/// A QR text; the picture is made where it is asked for.
+/// A QR text; the picture is made where it is requested.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QrCode {
     pub raw: String,
@@ -385,7 +385,7 @@ mod tests {
         let work = Work::Media(MediaWork::Delete(media));
         let mut delete = OwnerRequest::Channel { customer, channel, charge: None, work };
         let mut redeliver = OwnerRequest::Deliveries(DeliveryRequest::Redeliver { customer, id, again: false });
-        // Once more, too: an owner may die behind another one.
+        // The second round tests a second repeat: an owner may die after another one did.
         for _ in 0..2 {
             delete.note_repeat();
             redeliver.note_repeat();
@@ -411,7 +411,7 @@ mod tests {
         let statuses = |whose| OwnerRequest::ChannelStatuses { channels: vec![(customer, channel), (whose, channel)] };
         assert_eq!(account(statuses(customer)), Some(customer));
         assert_eq!(account(statuses(other)), None, "an operator looks at the channels of all");
-        // Sends wait for it, and an account that has used up its places must not pass its quota by that.
+        // Sends wait for this request: an account that has used up its permits must not bypass its quota by that.
         assert_eq!(account(OwnerRequest::Usage(UsageRequest::MediaKept { customer })), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The cluster as the HTTP side sees it: the directory, and calls to owners wherever they are.
+//! The cluster as the HTTP layer sees it: the directory, and calls to owners on any node.
 
 mod buckets;
 mod deliveries;
@@ -71,53 +71,53 @@ use crate::shares::Shares;
 use crate::stream::{StreamRequest, StreamResponse};
 use crate::webhook::attempt::Attempter;
 
-/// Beside a call's own waiting: finding the owner, and the commit.
+/// Time for finding the owner and for the commit, in addition to the wait of the call itself.
 const CALL_MARGIN: Duration = Duration::from_secs(6);
 
-/// How long another node may take to say that it can take the leadership of a shard from one that stops. A busy one
-/// takes long, and a leadership that nobody takes costs its shard an election and all its sessions.
+/// How long another node may take to confirm that it can take over a shard's leadership while this node stops. An
+/// overloaded node answers late, but giving up costs the shard an election and all its sessions.
 const SUCCESSOR_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The longest that work at an owner waits for the network.
+/// The longest time that work at an owner waits for the network.
 const WORK_WAIT: Duration = Duration::from_secs(10);
 
-/// How many downloads of media from the network run at once on a node, and of one account; each holds a few pieces in memory, and
-/// may take minutes. As many of its uploads may, which have one bound more with the driver.
+/// The most downloads of media from the network that run at once on a node, in all and for one account. Each holds a
+/// few pieces in memory and may take minutes. An account may run as many uploads, which the driver bounds further.
 const MOST_DOWNLOADS: usize = 32;
 const MOST_TRANSFERS_OF_ONE: usize = 8;
 const _: () = assert!(MOST_TRANSFERS_OF_ONE * 4 <= MOST_DOWNLOADS, "others have their share beside three accounts");
 
-/// How many calls may wait on a node for media that is on its way, and for one account's. Each looks ten times a second.
+/// The most calls on a node that wait for media on its way, in all and for one account. Each polls ten times a second.
 const MOST_MEDIA_WAITS: usize = 1024;
 const MOST_MEDIA_WAITS_OF_ONE: usize = 64;
 
-/// What a node brings to its cluster.
+/// The configuration of a node in its cluster.
 pub struct ClusterConfig {
     pub release: Release,
     pub membership: MembershipConfig,
     pub secrets: Secrets,
     pub certificates: Certificates,
-    /// Keys of the configuration that have to be alike on all nodes, and what they are here.
+    /// Configuration keys that must be equal on all nodes, with their values on this one.
     pub alike: BTreeMap<String, String>,
-    /// Of this node, for what it says of itself.
+    /// The listening ports of this node, for its status.
     pub ports: Vec<Arc<Port>>,
     pub network: Arc<dyn Network>,
     pub suffixes: Suffixes,
     pub session_starts_per_second: u32,
-    /// How long a node that is drained says that it is not ready before its leaderships go.
+    /// How long a draining node reports that it is not ready before it transfers its leaderships.
     pub drain_wait: Duration,
-    /// Whether leaderships move by themselves when one node has much more to do than the others.
+    /// Whether leaderships move automatically when one node has much more load than the others.
     pub balance_leads: bool,
     pub attempter: Attempter,
     pub retry_schedule: RetrySchedule,
     pub delivery_rules: DeliveryRules,
     pub retention: Retention,
-    /// How long a deleted customer's data is kept.
+    /// How long the data of a deleted customer is kept.
     pub deletion_grace: Duration,
     pub media: MediaConfig,
 }
 
-/// Why a node cannot take its place.
+/// Why a node cannot join its cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     #[error("opening the directory: {0}")]
@@ -126,7 +126,7 @@ pub enum ClusterError {
     Media(#[from] BlobError),
 }
 
-/// One request on its way.
+/// The context of one request.
 #[derive(Clone, Debug)]
 pub struct CallContext {
     pub request_id: RequestId,
@@ -140,7 +140,7 @@ pub struct Cluster {
     directory: Arc<Directory>,
     context: Arc<NodeContext>,
     owners: Arc<Owners>,
-    /// For requests that are no deliveries: tests of endpoints.
+    /// Makes requests that are not deliveries: tests of endpoints.
     attempter: Arc<Attempter>,
     router: Arc<Router>,
     leases: Leases,
@@ -149,7 +149,7 @@ pub struct Cluster {
     load_balancer: Rules,
     /// Set when the process is about to end.
     stopping: AtomicBool,
-    /// How many drains have come to their end since the start.
+    /// The number of drains that have completed since the start.
     drains: watch::Sender<u64>,
     excluded: watch::Sender<Option<Excluded>>,
     stop: CancellationToken,
@@ -157,10 +157,10 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Takes this node's place in its cluster. Returns before the cluster is there: see [`Cluster::readiness`].
+    /// Joins this node to its cluster. Returns before the cluster is available: see [`Cluster::readiness`].
     ///
     /// # Errors
-    /// When the directory's replica or the folder of media cannot be opened.
+    /// When the directory's replica or the media folder cannot be opened.
     pub async fn start(config: ClusterConfig, host: Arc<Host>, peers: Arc<Peers>) -> Result<Arc<Self>, ClusterError> {
         crate::telemetry::describe();
         let node = config.membership.own.id;
@@ -252,11 +252,11 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Starts what runs beside the requests for as long as the node does.
+    /// Starts the background tasks that run as long as the node.
     fn start_tasks(self: &Arc<Self>, membership: Arc<Membership>) {
         let (fatal, joining) =
             (self.host.fatal().clone(), place::join(membership, self.excluded.clone(), self.stop.clone()));
-        // This task holds the replicas of the shards, which no other could take up where it left them.
+        // This task holds the replicas of the shards and cannot be resumed after a failure, so that ends the node.
         let mut tasks = vec![tokio::spawn(async move {
             supervise::required("the hosting of shards", &fatal, joining).await;
         })];
@@ -292,7 +292,7 @@ impl Cluster {
         *self.tasks.lock() = tasks;
     }
 
-    /// What ends this node when it cannot go on safely.
+    /// Ends this node when it cannot go on safely.
     pub fn fatal(&self) -> &Fatal {
         self.host.fatal()
     }
@@ -301,12 +301,12 @@ impl Cluster {
         self.node
     }
 
-    /// Keys, endpoints, customers and channels from memory; updates through the directory's leader.
+    /// Keys, endpoints, customers and channels, read from memory; updates go through the directory's leader.
     pub fn directory(&self) -> &Arc<Directory> {
         &self.directory
     }
 
-    /// The driver of the network that the channels are on, as the configuration names it.
+    /// The name of the network driver, as in the configuration.
     pub fn driver(&self) -> &'static str {
         self.context.network.name()
     }
@@ -315,10 +315,10 @@ impl Cluster {
         &self.context.secrets
     }
 
-    /// A data key for a new customer, under the cluster's master key.
+    /// A data key for a new customer, wrapped with the cluster's master key.
     ///
     /// # Errors
-    /// 503 until there is a cluster; `internal_error` on a node that lacks its master key, and is about to end.
+    /// 503 until the cluster is formed; `internal_error` on a node that lacks the master key, and is about to end.
     pub fn new_data_key(&self, customer: CustomerId) -> Result<WrappedKey, CallError> {
         let cluster = self.directory.read(|state| state.cluster.clone()).ok_or_else(CallError::no_leader)?;
         self.secrets().new_data_key(cluster.master(), customer).map_err(|error| {
@@ -327,7 +327,7 @@ impl Cluster {
         })
     }
 
-    /// For what reads many rows on this node.
+    /// Schedules reads of many rows on this node.
     pub fn reads(&self) -> &Reads {
         &self.context.reads
     }
@@ -336,48 +336,48 @@ impl Cluster {
         self.router.readiness()
     }
 
-    /// The groups that this node leads, and in which it commits nothing of what it has proposed.
+    /// The groups that this node leads without being able to commit its proposals.
     pub fn stalled(&self) -> Vec<ShardId> {
         self.host.health().stalled
     }
 
-    /// Whether a quorum of the directory's voters lacks room for more of what customers make.
+    /// Whether a quorum of the directory's voters lacks disk space for more customer data.
     pub fn directory_lacks_room(&self) -> bool {
         self.context.rooms.quorum_is_full(&self.directory.group().members().voters)
     }
 
-    /// How much room this node's disks have.
+    /// The free space of this node's disks.
     pub fn room(&self) -> &Room {
         self.host.room()
     }
 
-    /// Changes when this node has been drained: whoever it still serves should go to another one.
+    /// Changes when this node has been drained: its remaining clients should reconnect to another node.
     pub fn drains(&self) -> watch::Receiver<u64> {
         self.drains.subscribe()
     }
 
-    /// What is read out of the cluster for a backup.
+    /// The exports of group states for backups.
     pub fn exports(&self) -> &Arc<Exports> {
         &self.exports
     }
 
-    /// How the nodes are that answer at once.
+    /// The statuses of the nodes that answer at once.
     pub async fn node_statuses(&self) -> BTreeMap<NodeId, NodeStatus> {
         self.router.node_statuses().await
     }
 
-    /// What each node says of itself, or why nothing was heard of it. Nodes have `patience` to answer.
+    /// The report of each node, or why it gave none. Nodes have `patience` to answer.
     pub async fn survey(&self, patience: Duration) -> Survey {
         self.router.survey(patience).await
     }
 
-    /// What each node has counted since a time, in steps of so many seconds, or why nothing was heard of it.
+    /// The activity of each node since a time, in steps of `step` seconds, or why it gave none.
     pub async fn figures(&self, since: Timestamp, step: u32) -> BTreeMap<NodeId, Result<Vec<Point>, String>> {
         self.router.figures_of_all(since, step).await
     }
 
-    /// Of each group that runs here: how far it is applied, and a hash of its state there. `None` when not all could be
-    /// read in time.
+    /// For each group that runs on this node, its applied index and a hash of its state at that index. `None` when not
+    /// all could be read by the deadline.
     pub async fn state_hashes(&self, deadline: Instant) -> Option<Vec<(ShardId, u64, u64)>> {
         let mut hashes = Vec::new();
         for group in self.host.health().running {
@@ -390,15 +390,15 @@ impl Cluster {
     /// Raises the cluster's format to the highest that all members understand.
     ///
     /// # Errors
-    /// [`RaiseError`]; it may be tried again.
+    /// [`RaiseError`]; the call may be repeated.
     pub async fn raise_format(&self, audit: AuditEntry, deadline: Instant) -> Result<Format, RaiseError> {
         self.router.raise_format(&self.directory, audit, deadline).await
     }
 
-    /// Whether a node can be taken out of service, as far as can be told from who answers now.
+    /// Whether a node can be drained, judged by the nodes that answer now.
     ///
     /// # Errors
-    /// Why not; with `force` fewer things speak against it.
+    /// Why not; `force` ignores some obstacles.
     pub async fn judge_drain(&self, node: NodeId, force: bool) -> Result<(), Obstacle> {
         let node_status = self.node_statuses().await;
         let ready =
@@ -408,11 +408,10 @@ impl Cluster {
         service::judge(node, &nodes, &voters, &node_status.into_keys().collect(), &ready, force)
     }
 
-    /// Whether a node can be removed without a group losing its quorum, as far as can be told from who answers now; and
-    /// what is left then.
+    /// Whether a node can be removed without a group losing its quorum, by the nodes that answer now, and what remains.
     ///
     /// # Errors
-    /// What would go wrong; with `force` fewer things speak against it.
+    /// What would go wrong; `force` ignores some risks.
     pub async fn judge_removal(&self, node: NodeId, force: bool) -> Result<Rest, Risk> {
         let alive: BTreeSet<NodeId> = self.node_statuses().await.into_keys().collect();
         let voters = self.directory.group().members().voters;
@@ -422,7 +421,7 @@ impl Cluster {
         })
     }
 
-    /// Returns when the cluster has refused this node, with the reason; never otherwise.
+    /// Completes when the cluster has refused this node, with the reason; else never.
     pub async fn excluded(&self) -> Excluded {
         let mut excluded = self.excluded.subscribe();
         match excluded.wait_for(Option::is_some).await {
@@ -431,8 +430,8 @@ impl Cluster {
         }
     }
 
-    /// Asks a channel's owner, after taking a token from its bucket when `charge` says so. The level is that of the bucket
-    /// after the charge.
+    /// Sends a request to a channel's owner, which first takes a token from the channel's bucket if `charge` is set.
+    /// Returns the level of the bucket after the charge.
     pub async fn channel<R: Request>(
         &self,
         customer: CustomerId,
@@ -462,7 +461,7 @@ impl Cluster {
         }
     }
 
-    /// The statuses of many channels, from all the shards that they live in.
+    /// The statuses of many channels, from all their shards.
     ///
     /// # Errors
     /// 503 when one of the shards has no owner in time.
@@ -491,8 +490,8 @@ impl Cluster {
         Ok(try_join_all(parts).await?.into_iter().flatten().collect())
     }
 
-    /// Stored messages of the query's channels, from all their shards, in order; at most the query's limit, and fewer
-    /// when looking for them took too long: then the page's frontier says how far it reaches.
+    /// A page of stored messages of the query's channels, from all their shards, in order. It has at most the query's
+    /// limit, and fewer when the search took too long: then the page's frontier says how far it reaches.
     ///
     /// # Errors
     /// As [`Cluster::channel_statuses`].
@@ -518,8 +517,7 @@ impl Cluster {
         Ok(page)
     }
 
-    /// The deliveries of a message, behind one of them, in each of the channels that have stored it: as many as one answer
-    /// holds.
+    /// The deliveries of a message, after `after`, in each channel that has stored it: as many as fit one response.
     ///
     /// # Errors
     /// As [`Cluster::channel_statuses`].
@@ -540,7 +538,7 @@ impl Cluster {
         Ok(try_join_all(parts).await?.into_iter().flatten().collect())
     }
 
-    /// The channels that live in each shard.
+    /// Groups channels by their shard.
     pub(crate) fn by_shard(&self, channels: &[ChannelId]) -> HashMap<ShardId, Vec<ChannelId>> {
         let mut by_shard: HashMap<ShardId, Vec<ChannelId>> = HashMap::new();
         self.directory.read(|state| {
@@ -553,11 +551,11 @@ impl Cluster {
         by_shard
     }
 
-    /// Sees to it that owners keep the events of a customer for its streams from now on; streams call it again and
-    /// again while they live. Returns when every owner knows.
+    /// Makes all owners keep the events of a customer for its streams from now on; streams repeat this while they live.
+    /// Returns when every owner knows.
     ///
     /// # Errors
-    /// 503 while the directory has no leader; `not_found` when the customer is gone.
+    /// 503 while the directory has no leader; `not_found` when the customer is deleted.
     pub async fn announce_stream(&self, customer: CustomerId, deadline: Instant) -> Result<(), UpdateError> {
         if self.directory.streamed_within(customer, STREAMED_FOR / 2) {
             return Ok(());
@@ -567,10 +565,10 @@ impl Cluster {
         self.directory.update(command, Vec::new(), deadline).await.map(drop)
     }
 
-    /// Asks the home of a customer for its streams.
+    /// Sends a stream request to the coordinator of a customer.
     ///
     /// # Errors
-    /// 503 when the home cannot be found in time.
+    /// 503 when the coordinator does not answer in time.
     pub async fn stream(
         &self,
         customer: CustomerId,
@@ -581,14 +579,14 @@ impl Cluster {
         of_kind!(answer, OwnerResponse::Stream(done) => done)
     }
 
-    /// Says from now on that this node is not ready and takes no leadership, while it goes on serving: so that
-    /// balancers notice before anything changes.
+    /// Reports from now on that this node is not ready, and refuses leaderships, while it continues to serve requests,
+    /// so that load balancers notice before anything changes.
     pub fn announce_stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.router.set_draining(true);
     }
 
-    /// Transfers the leadership of all that this node leads, so that it can stop without anybody noticing.
+    /// Transfers the leadership of every group that this node leads, so that it can stop without an interruption.
     pub async fn transfer_all(&self) {
         let transfers = self.owners.all().into_iter().map(|owner| async move {
             if !owner.lost.is_cancelled()
@@ -613,7 +611,7 @@ impl Cluster {
     /// Another voter that has caught up.
     async fn successor(&self, group_id: u16, group: &raft::group::Group) -> Option<NodeId> {
         let mut others: Vec<NodeId> = group.members().voters.into_iter().filter(|node| *node != self.node).collect();
-        // Each group begins with another node, so that not all leaderships go to the same one.
+        // Each group begins its search at another node, so that not all leaderships go to the same one.
         let first = usize::from(group_id).checked_rem(others.len()).unwrap_or(0);
         others.rotate_left(first);
         for node in others {
@@ -624,7 +622,7 @@ impl Cluster {
         None
     }
 
-    /// Ends all owners and tasks. What was not transferred is recovered by the next owner.
+    /// Ends all owners and tasks. Channels that were not transferred are recovered by the next owner.
     pub async fn stop(&self) {
         self.stop.cancel();
         let tasks = std::mem::take(&mut *self.tasks.lock());
@@ -645,7 +643,7 @@ impl Cluster {
         self.router.ask(Call::new(shard, request, context.request_id.clone()), context.deadline).await
     }
 
-    /// Asks the owners of several shards the same.
+    /// Sends the same request to the owners of several shards.
     async fn ask_each(
         &self,
         shards: Vec<ShardId>,

@@ -1,13 +1,13 @@
-//! What is counted for an endpoint over the whole cluster, at the home of its customer: how many attempts run at a
-//! time, and whether it answers at all.
+//! Cluster-wide state of webhook endpoints, kept at the coordinator of their customer: how many attempts run
+//! concurrently, and whether the endpoint answers at all.
 //!
-//! Each member of the cluster has a place of its own at every endpoint, for which it asks nobody: an endpoint that is
-//! well and hears of something now and then costs no call between nodes. The rest of the ten is lent here, to the
-//! nodes that have more to deliver. Failures are reported here, and open the endpoint's circuit.
+//! Each member of the cluster has one permit of its own at every endpoint, for which it asks nobody: a healthy endpoint
+//! with few deliveries costs no call between nodes. The coordinator lends the rest of the ten permits to the nodes that
+//! have more to deliver. Nodes report failures to it, and failures open the endpoint's circuit.
 //!
-//! All of it lives in memory. After a fail-over of the home, what nodes held before is known again with their next
-//! report; until then some may hold more than they should, and a circuit is closed until it has failed anew. Its time is
-//! [`Timestamp::steady`]: a clock that is put right must neither hold places nor put off probes.
+//! All of this is in memory. After a failover of the coordinator, each node's next report tells which permits it held;
+//! until then some nodes may hold more than they should, and circuits are closed until they have failed again. Times
+//! are [`Timestamp::steady`]: setting the wall clock must neither hold permits nor delay probes.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -16,63 +16,63 @@ use model::id::{CustomerId, EndpointId, NodeId};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Attempts at one endpoint at a time.
+/// The most concurrent attempts at one endpoint.
 pub const AT_ONCE: usize = 10;
 
-/// Up to this many members each have a place of their own, so that at least half of the places can be lent.
+/// With up to this many members, each has a permit of its own; so at least half of the permits can be lent.
 const MEMBERS_WITH_OWN: usize = 5;
 
-/// For how long a node may begin attempts on lent places without having reported again.
+/// How long a node may begin attempts on lent permits without another report.
 pub const LEASE: Duration = Duration::from_secs(12);
 
-/// For how long lent places are not lent to another: the lease, and the longest attempt that began at its end.
+/// How long lent permits are not lent to another node: the lease, and the longest attempt that began at its end.
 const HELD_FOR: Duration = Duration::from_secs(12 + 20);
 
-/// How many failures in a row open the circuit, and within which time.
+/// The number of consecutive failures that opens the circuit, and the period that they must fall into.
 pub const OPENS_AFTER: usize = 10;
 const OPENS_WITHIN: Duration = Duration::from_secs(300);
 
-/// One attempt in this time finds out whether an endpoint with an open circuit answers again.
+/// While a circuit is open, one attempt in this period tests whether the endpoint answers again.
 pub const PROBE_EVERY: Duration = Duration::from_secs(30);
 
-/// How soon nodes look again whether another one's probe has closed the circuit.
+/// How soon nodes ask again whether another node's probe has closed the circuit.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
 
-/// Calls of the test routes in a time.
+/// The most calls of the test routes in `TESTS_WITHIN`.
 pub const TESTS: usize = 10;
 pub const TESTS_WITHIN: Duration = Duration::from_secs(60);
 
-/// Above this many endpoints or customers, those that nothing is known of any more are dropped.
+/// Above this many endpoints or customers, entries without current information are evicted.
 const EVICT_ABOVE: usize = 4096;
 
-/// After this long without a report, an endpoint's counts say nothing any more.
+/// After this long without a report, an endpoint's counts are out of date.
 const ENTRY_LIFE: Duration = Duration::from_secs(3600);
 
-/// The places that each member has without asking.
+/// The number of permits that each member has without asking.
 pub fn own_places(members: usize) -> usize {
     usize::from((1..=MEMBERS_WITH_OWN).contains(&members))
 }
 
-/// What a node tells of an endpoint.
+/// A node's report on an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     pub endpoint: EndpointId,
     pub node: NodeId,
-    /// Lent places that its running attempts take.
+    /// Lent permits that its running attempts use.
     pub using: usize,
-    /// Lent places that it could make use of, those in use among them.
+    /// Lent permits that it could use, including those in use.
     pub want: usize,
-    /// An attempt has succeeded since the last report, before `failed` others failed.
+    /// An attempt has succeeded since the last report; `failed` counts the failures after it.
     pub succeeded: bool,
     pub failed: usize,
-    /// The node has something to attempt, and would do it as a probe.
+    /// The node has something to attempt, and would attempt it as a probe.
     pub probe: bool,
 }
 
-/// What the home answers.
+/// The coordinator's answer to a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ruling {
-    /// Lent places, for [`LEASE`].
+    /// Lent permits, valid for [`LEASE`].
     pub places: usize,
     pub circuit: Circuit,
 }
@@ -80,9 +80,9 @@ pub struct Ruling {
 /// Whether an endpoint answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Circuit {
-    /// Attempts go on.
+    /// Attempts are allowed.
     Closed,
-    /// Nothing is to be attempted, except one attempt by the node that is told to probe. Ask again after this time.
+    /// No attempts are allowed, except one by the node whose `probe` is true. Ask again after `ask_after`.
     Open { probe: bool, ask_after: Duration },
 }
 
@@ -95,7 +95,7 @@ pub struct Coordinator {
 #[derive(Default)]
 struct Counted {
     held: HashMap<NodeId, Held>,
-    /// The last failures without a success in between.
+    /// The latest failures without a success in between.
     failures: VecDeque<Timestamp>,
     /// Set while the circuit is open: when the next probe may be made.
     next_probe: Option<Timestamp>,
@@ -110,7 +110,7 @@ struct Held {
 }
 
 impl Coordinator {
-    /// Takes a node's report and rules. `members` is the number of nodes of the cluster.
+    /// Records a node's report and answers it. `members` is the number of nodes of the cluster.
     pub fn rule(&mut self, report: &Report, members: usize, now: Timestamp) -> Ruling {
         if self.endpoints.len() >= EVICT_ABOVE {
             self.endpoints.retain(|_, counted| now.since(counted.reported_at) < ENTRY_LIFE);
@@ -130,7 +130,7 @@ impl Coordinator {
     /// Counts a call of a test route.
     ///
     /// # Errors
-    /// How many seconds to wait, when there were too many.
+    /// The seconds to wait, if there were too many calls.
     pub fn take_test(&mut self, customer: CustomerId, now: Timestamp) -> Result<(), u32> {
         let fresh = |at: &Timestamp| now.since(*at) < TESTS_WITHIN;
         if self.tests.len() >= EVICT_ABOVE {
@@ -175,17 +175,17 @@ impl Counted {
         Circuit::Open { probe: false, ask_after: wait }
     }
 
-    /// Lends to those who want, a fair part each when not all wishes can be met.
+    /// Lends permits to a node: a fair share, if not all requests can be met.
     fn lend(&mut self, report: &Report, want: usize, lendable: usize, now: Timestamp) -> usize {
         self.held.retain(|node, held| *node != report.node && held.until > now);
         let others = self.held.values();
         let taken: usize = others.clone().map(|held| held.places).sum();
         let claimants = 1 + others.clone().filter(|held| held.want > 0).count();
         let fair = lendable.div_ceil(claimants);
-        // What others want up to their fair part is left to them, also while they do not have it yet.
+        // The other nodes' requests up to their fair share stay reserved, even before they are granted.
         let claimed: usize = others.map(|held| held.places.min(fair).max(held.want.min(fair))).sum();
         let places = want.min(fair.max(lendable.saturating_sub(claimed))).min(lendable.saturating_sub(taken));
-        // Attempts that run on places which are lent no more still take them.
+        // Attempts that still run on permits that were withdrawn keep using them.
         let held = places.max(report.using);
         if held > 0 || want > 0 {
             self.held.insert(report.node, Held { places: held, want, until: now.plus(HELD_FOR) });
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(coordinator.rule(&want(2, 0), 3, at(1)).places, 0, "but its attempts still run");
         assert_eq!(coordinator.rule(&want(1, 4), 3, at(2)).places, 4);
         assert_eq!(coordinator.rule(&want(2, 0), 3, at(2)).places, 3);
-        // Who wants nothing gives all back; who is silent for long has nothing.
+        // A node that wants no permits returns all; the permits of a node that is silent for long expire.
         assert_eq!(coordinator.rule(&report(1), 3, at(3)).places, 0);
         assert_eq!(coordinator.rule(&want(2, 3), 3, at(3)).places, 7);
         assert_eq!(coordinator.rule(&want(3, 0), 3, at(40)).places, 7);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nodes that begin attempts as they may, and report now and then, whatever they want.
+        /// Nodes begin attempts as they are allowed to and report at random, whatever they want.
         #[test]
         fn no_more_run_than_there_are_places(steps in prop::collection::vec((0_u64..3, 0_usize..12, 0_usize..4), 0..200)) {
             let mut coordinator = Coordinator::default();
@@ -278,7 +278,7 @@ mod tests {
                 *place = place.saturating_sub(ended);
                 let places = coordinator.rule(&Report { want, using: *place, ..report(node) }, 3, at(second)).places;
                 *place = (*place).max(places.min(want));
-                // Who holds places reports before its lease ends, as the engine does.
+                // A node that holds permits reports before its lease ends, as the delivery engine does.
                 for (node, used) in (0..).zip(using).filter(|(_, used)| *used > 0) {
                     coordinator.rule(&Report { want: used, using: used, ..report(node) }, 3, at(second));
                 }

@@ -1,5 +1,5 @@
-//! What a node has had to do lately, in steps of ten seconds over six hours, so that operators see a course without a
-//! monitoring system. It lies in memory alone: a process that begins anew begins to count anew.
+//! A node's recent activity, in steps of ten seconds over six hours, so that operators see trends without a monitoring
+//! system. It is kept in memory only: a restart resets it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,42 +10,42 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-/// Between two points, in seconds.
+/// The length of a step, in seconds.
 pub const STEP: u32 = 10;
 
-/// For how long points are kept, in seconds.
+/// How long points are kept, in seconds.
 pub const KEPT: u32 = 6 * 3600;
 
 const MOST_POINTS: usize = (KEPT / STEP) as usize;
 
-/// Upper bounds, in milliseconds, of the times that sends take; the last bucket has none.
+/// Upper bounds of the histogram of send times, in milliseconds; the last bucket has none.
 const BOUNDS_MS: [u64; 13] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_500, 5_000, 10_000];
 const BUCKETS: usize = BOUNDS_MS.len() + 1;
 
-/// What this process has counted since it began.
+/// Counters since the start of the process.
 static SENDS: [AtomicU64; BUCKETS] = [const { AtomicU64::new(0) }; BUCKETS];
 static FAILED: AtomicU64 = AtomicU64::new(0);
 static INBOUND: AtomicU64 = AtomicU64::new(0);
 static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
 static ATTEMPTS_FAILED: AtomicU64 = AtomicU64::new(0);
 
-/// The network took a send, so long after it was accepted here.
+/// The network accepted a send, `took` after it was accepted here.
 pub(crate) fn sent(took: Duration) {
     let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     SENDS[BOUNDS_MS.partition_point(|bound| *bound < millis)].fetch_add(1, Relaxed);
 }
 
-/// A send ended in failure.
+/// A send failed.
 pub(crate) fn send_failed() {
     FAILED.fetch_add(1, Relaxed);
 }
 
-/// The network brought a message.
+/// A message was received from the network.
 pub(crate) fn received() {
     INBOUND.fetch_add(1, Relaxed);
 }
 
-/// A webhook's receiver was called, or should have been.
+/// A webhook attempt was made.
 pub(crate) fn attempted(succeeded: bool) {
     ATTEMPTS.fetch_add(1, Relaxed);
     if !succeeded {
@@ -53,15 +53,15 @@ pub(crate) fn attempted(succeeded: bool) {
     }
 }
 
-/// What was done.
+/// The activity of one step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
-    /// Sends that the network took, by how long it took.
+    /// Sends that the network accepted, as a histogram of the time that it took.
     sends: Vec<u64>,
-    /// Sends that ended in failure.
+    /// Sends that failed.
     pub failed: u64,
     pub inbound: u64,
-    /// Attempts to call webhook receivers.
+    /// Webhook attempts.
     pub attempts: u64,
     pub attempts_failed: u64,
 }
@@ -81,7 +81,7 @@ impl Work {
         self.sends.iter().sum()
     }
 
-    /// How long the sends of this part took at most, in milliseconds, give or take the width of a bucket; `None` without any.
+    /// The quantile `part` of send times, in milliseconds, to the precision of a bucket; `None` without sends.
     pub fn send_ms(&self, part: f64) -> Option<u64> {
         let wanted = (self.sends() as f64 * part).ceil() as u64;
         let mut seen = 0;
@@ -92,7 +92,7 @@ impl Work {
         Some(BOUNDS_MS.get(reached).or(BOUNDS_MS.last()).copied().unwrap_or(0))
     }
 
-    /// Of each count what `of` makes of it here and there.
+    /// Combines each pair of counts with `of`.
     fn with(&self, other: &Self, of: fn(u64, u64) -> u64) -> Self {
         let sends = |work: &Self, bucket: usize| work.sends.get(bucket).copied().unwrap_or(0);
         let buckets = 0..self.sends.len().max(other.sends.len());
@@ -106,25 +106,25 @@ impl Work {
     }
 }
 
-/// A node over one step.
+/// One step of a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// The begin of the step, a multiple of its length.
+    /// The start of the step, a multiple of its length.
     pub at: Timestamp,
     pub work: Work,
     pub state: State,
 }
 
-/// How a node was at the end of a step.
+/// The state of a node at the end of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
-    /// Shards that it owned.
+    /// Shards that the node owned.
     pub leads: u64,
-    /// Sessions that were connected.
+    /// Connected sessions.
     pub connected: u64,
-    /// The memory of the process.
+    /// The resident memory of the process.
     pub rss_bytes: u64,
-    /// The 99th percentile of the syncs of its log in the step; `None` when nothing was written. Of several steps, the worst.
+    /// The 99th percentile of the log's fsync times; `None` when nothing was written. Of merged steps, the maximum.
     pub sync_p99: Option<Duration>,
 }
 
@@ -135,8 +135,8 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Adds a point every ten seconds, at the same times on every node, until the stop. `state` says how the node is, and of what it
-    /// has synced since a time.
+    /// Adds a point every ten seconds, at the same times on every node, until `stop`. `state` returns the node's state,
+    /// with the fsync times since the given instant.
     pub async fn keep(&self, state: impl Fn(Instant) -> State, stop: CancellationToken) {
         let mut before = Work::so_far();
         loop {
@@ -160,7 +160,7 @@ impl Figures {
         points.push_back(point);
     }
 
-    /// The points that begin at `since` or later, brought together in steps of `step` seconds.
+    /// The points that begin at `since` or later, merged into steps of `step` seconds.
     pub fn since(&self, since: Timestamp, step: u32) -> Vec<Point> {
         let mut folded: Vec<Point> = Vec::new();
         for point in self.points.lock().iter().filter(|point| point.at >= since) {
@@ -178,7 +178,7 @@ impl Figures {
     }
 }
 
-/// The last multiple of a step.
+/// Rounds down to a multiple of `step` seconds.
 fn floor(at: Timestamp, step: u32) -> Timestamp {
     at.begin_of(i64::from(step.max(1)) * 1000)
 }

@@ -1,9 +1,9 @@
-//! The cluster's format: what its nodes agree upon, and how it is raised.
+//! The cluster's format, on which all nodes agree, and how it is raised.
 //!
-//! Raising has two steps, because what comes after it must never meet a node that does not understand it. First every
-//! node says that it understands the new format, and notes in its data folder that no older release may open that any
-//! more (*seals* it); then the directory says that the format holds. A node that dies in between, or comes back with an
-//! older release, is refused by its own folder.
+//! Raising has two steps, because data of the new format must never meet a node that does not understand it. First
+//! every node confirms that it understands the new format, and marks its data folder so that no older release can open
+//! it any more (*seals* it); then the directory declares the format valid. A node that dies in between, or comes back
+//! with an older release, is refused by its own folder.
 
 use std::io;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use model::format::Format;
 use model::id::NodeId;
 use raft::directory::UpdateError;
 
-/// Notes in the data folder that only releases that understand this format may open it from now on. Blocks on disk.
+/// Marks the data folder so that only releases that understand this format can open it from now on. Blocks on disk.
 pub type Seal = Arc<dyn Fn(Format) -> io::Result<()> + Send + Sync>;
 
-/// What a process is of.
+/// The release that a process runs.
 #[derive(Clone)]
 pub struct Release {
-    /// As operators see it.
+    /// The version, as shown to operators.
     pub version: String,
     pub seal: Seal,
 }
 
-/// Why the format stays as it is.
+/// Why the format was not raised.
 #[derive(Debug, thiserror::Error)]
 pub enum RaiseError {
     #[error("node {0} does not answer: start it with this release, or remove it for good (gateway node remove {0})")]

@@ -1,8 +1,9 @@
-//! Tokens of customers' buckets that a node holds for a moment, so that not every call of a busy account asks the bucket's home.
+//! Leases of tokens from customers' buckets, so that not every call of a busy account asks the bucket's coordinator.
 //!
-//! The home has taken them out already: what is admitted stays within the bucket's bound, and what a node does not use within a
-//! second is lost. Lent are no more than a quarter of the calls of the second before, of large buckets, while they are half full
-//! at least: so little is ever lost, and whoever comes near a limit is judged exactly.
+//! The coordinator has already taken leased tokens out of the bucket: admitted calls stay within the bucket's bound,
+//! and tokens that a node does not use within a second are lost. Tokens are lent only from large buckets that are at
+//! least half full, and at most a quarter of the calls of the previous second: so few tokens are lost, and an account
+//! near its limit is counted exactly.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -12,16 +13,16 @@ use model::limit::{BucketLevel, BucketRule, HELD_FOR};
 use model::standstill::is_since_resumption;
 use parking_lot::Mutex;
 
-/// Smaller buckets are counted token by token, in what they admit and in what is told of them.
+/// The least burst of a bucket that lends tokens; smaller buckets are counted token by token.
 pub const LARGE: u32 = 1_000;
 
-/// For how long a token is held, and a window in which calls are counted.
+/// How long a token is held; also the window in which calls are counted.
 const LIFE: Duration = HELD_FOR;
 
-/// Of so many accounts at most; those of others ask the home.
+/// The most accounts with a lease; calls of further accounts ask the coordinator.
 const MOST: usize = 10_000;
 
-/// How many tokens are asked for at once, of the calls of a second.
+/// A node asks for the calls of a second, divided by this.
 const PART: u32 = 4;
 
 #[derive(Default)]
@@ -30,20 +31,21 @@ pub struct Leases(Mutex<Held>);
 #[derive(Default)]
 struct Held {
     of: HashMap<CustomerId, Lease>,
-    /// When those that rest were last dropped.
+    /// When idle leases were last removed.
     expired_at: Option<Instant>,
 }
 
-/// What a node holds of one account, and how often it is called.
+/// The tokens that a node holds for one account, and the rate of the account's calls.
 struct Lease {
     rule: BucketRule,
     tokens: u32,
     lent: u32,
-    /// What the home told when it lent them; nothing before that.
+    /// The bucket's level when the coordinator lent the tokens; `None` before that.
     level: Option<BucketLevel>,
-    /// When they were asked for: their life begins before the home lends them, and so ends before the home reckons with it.
+    /// When the tokens were requested. The lease starts before the coordinator lends them, so it ends before the
+    /// coordinator stops counting them.
     since: Instant,
-    /// One call asks for tokens at a time.
+    /// When the pending request for tokens was made; there is at most one at a time.
     asked: Option<Instant>,
     window: Instant,
     calls: u32,
@@ -53,14 +55,15 @@ struct Lease {
 /// How a call is paid for.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Paid {
-    /// Here, and how the bucket stands after it.
+    /// With a token held here; the level of the bucket after that.
     Here(BucketLevel),
-    /// At the home, which may lend so many tokens beside.
+    /// By the coordinator, which may lend up to `lend` tokens in addition.
     AtHome { lend: u32 },
 }
 
 impl Leases {
-    /// Takes a token that is held here, or says what to ask the home for. The home itself, as `is_home` tells, has nowhere to ask.
+    /// Takes a token that is held here, or returns how many to request from the coordinator. The coordinator's own
+    /// node, as `is_home` tells, requests none.
     pub fn take(&self, customer: CustomerId, rule: BucketRule, now: Instant, is_home: impl FnOnce() -> bool) -> Paid {
         if rule.burst < LARGE || is_home() {
             return Paid::AtHome { lend: 0 };
@@ -75,7 +78,7 @@ impl Leases {
         held.of.entry(customer).or_insert_with(|| Lease::new(rule, now)).take(rule, now)
     }
 
-    /// What the home lent when it was asked at `asked`.
+    /// Records the tokens that the coordinator lent for the request made at `asked`.
     pub fn lent(&self, customer: CustomerId, level: BucketLevel, tokens: u32, asked: Instant) {
         if let Some(lease) = self.0.lock().of.get_mut(&customer)
             && lease.asked == Some(asked)
@@ -85,8 +88,8 @@ impl Leases {
         }
     }
 
-    /// Puts a token back that another bucket's refusal made worthless. False where there is no room for it: no more are held
-    /// than the home reckons with.
+    /// Returns a token when another bucket refused the request. False if the lease holds as many as the coordinator
+    /// lent.
     pub fn give_back(&self, customer: CustomerId, now: Instant) -> bool {
         let mut held = self.0.lock();
         let lease = held.of.get_mut(&customer).filter(|lease| lease.tokens < lease.lent && lease.lasts(now));
@@ -95,7 +98,7 @@ impl Leases {
 }
 
 impl Held {
-    /// Drops what rests, once in a while: as long as all are busy, nobody walks over them for each call.
+    /// Removes idle leases, at most once per [`LIFE`]: while all are busy, calls must not scan them each time.
     fn expire(&mut self, now: Instant) {
         if self.expired_at.is_none_or(|at| now.saturating_duration_since(at) >= LIFE) {
             self.expired_at = Some(now);
@@ -109,7 +112,8 @@ impl Lease {
         Self { rule, tokens: 0, lent: 0, level: None, since: now, asked: None, window: now, calls: 0, calls_before: 0 }
     }
 
-    /// Also where the machine was suspended meanwhile the home has them no longer for held, whatever the clock here says.
+    /// Whether the tokens are still valid. After a suspension of the machine they are not, whatever its clock says: the
+    /// coordinator no longer counts them.
     fn lasts(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.since) < LIFE && is_since_resumption(self.since)
     }
@@ -124,7 +128,7 @@ impl Lease {
             let remaining = level.remaining.saturating_add(self.tokens).saturating_sub(self.lent);
             return Paid::Here(BucketLevel { remaining, ..level });
         }
-        // Whoever asked and was cancelled, or not answered, is waited for no longer than its tokens would live.
+        // A request that was cancelled or not answered blocks the next one for at most the lifetime of its tokens.
         if self.asked.is_some_and(|asked| now.saturating_duration_since(asked) < LIFE) {
             return Paid::AtHome { lend: 0 };
         }
@@ -156,7 +160,7 @@ mod tests {
         BucketLevel { limit: RULE.burst, remaining, reset_at: Timestamp(0), retry_after: 0 }
     }
 
-    /// An account that has called so often in the second before `now`.
+    /// An account with this many calls in the second before `now`.
     fn busy(calls: u32, now: Instant) -> (Leases, CustomerId) {
         let (leases, customer) = (Leases::default(), CustomerId::random());
         for _ in 0..calls {

@@ -1,23 +1,23 @@
-//! Shards: the state machine of their channels, the owner's side of it, and the way to owners on other nodes.
+//! Shards: their state machine, their owners, and the routing of calls to owners on other nodes.
 //!
-//! - [`cluster`]: what the floor above uses. [`call`] and [`history`]: the words of its calls.
+//! - [`cluster`]: the API that the HTTP layer uses. [`call`] and [`history`]: the types of its calls.
 //! - [`machine`], [`command`], [`records`], [`keys`]: the replicated state machine of a shard.
-//! - `sameness`: when a message that comes in is a repeat.
-//! - [`media`]: the bytes of messages and uploads, their rows, links to them.
+//! - `sameness`: detects inbound messages that are repeats.
+//! - [`media`]: the bytes of messages and uploads, their rows, and links to them.
 //! - [`owner`]: sessions, sends and inbound items at the leader. [`deliveries`] and [`webhook`]: webhooks.
-//! - [`projection`]: what the network has told of groups, chats and the like, to be read in every status.
+//! - [`projection`]: what the network has reported of groups, chats and the like, readable in every status.
 //! - [`stream`]: the event stream of a customer over all its shards.
-//! - [`usage`]: what a customer uses, counted by channel and hour.
-//! - [`trace`]: what a request set going, for OpenTelemetry.
-//! - [`backup`]: the states of all groups, read out of a cluster that runs and fitted into a new one.
+//! - [`usage`]: a customer's usage, counted by channel and hour.
+//! - [`trace`]: OpenTelemetry traces of requests and inbound messages.
+//! - [`backup`]: exports the states of all groups of a running cluster, and restores them into a new one.
 //! - [`bucket`]: objects in an S3-compatible service.
-//! - [`retention`]: how long what is stored is kept.
-//! - `buckets` and `leases`: token buckets at their home, and what other nodes hold of them.
-//! - [`reads`]: reading many rows in the turns of accounts; [`shares`]: places that accounts share.
+//! - [`retention`]: how long stored data is kept.
+//! - `buckets` and `leases`: token buckets at their coordinators, and the tokens that other nodes hold of them.
+//! - [`reads`]: long reads, scheduled fairly over accounts; [`shares`]: permits that accounts share.
 //! - [`secrets`]: sealing and opening; [`rewrap`]: the exchange of the master key.
-//! - [`layout`], [`membership`], [`router`]: where shards live, and how they are found. [`mod@format`]: what nodes of several
-//!   releases agree upon. [`report`]: how each node is; [`figures`]: what it had to do lately;
-//!   [`assessment`]: how their groups stand.
+//! - [`layout`], [`membership`], [`router`]: where shards live, and how they are found. [`mod@format`]: the format that
+//!   nodes of several releases agree on. [`report`]: the state of each node; [`figures`]: its recent activity;
+//!   [`assessment`]: the state of the Raft groups.
 
 mod answer;
 pub mod assessment;

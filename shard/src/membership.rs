@@ -1,5 +1,5 @@
-//! A node's place in its cluster: it forms the directory with its fellows, says who it is, makes the cluster when it is
-//! the first to lead, and hosts the shards that the placement gives it.
+//! A node's membership in its cluster: it forms the directory with the other first members, registers itself, makes the
+//! cluster if it is the first leader, and hosts the shards that the placement assigns to it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -27,32 +27,32 @@ use crate::owner::NodeContext;
 use crate::owner::hosting::{Hosting, Owners};
 use crate::router::Router;
 
-/// How long one update of the directory may take before it is tried again.
+/// Timeout of one directory update; it is retried after that.
 const UPDATE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Between two looks at what is still missing.
+/// Pause between two checks of a condition that is still missing.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// Between two looks at the placement, when nothing is heard of it.
+/// Pause between two checks of the placement when no change is signalled.
 const LOOK_AT_PLACES: Duration = Duration::from_secs(1);
 
-/// How many times in a row all nodes that answer must refuse this one before it gives up: one that starts itself may
-/// refuse for a moment.
+/// How many times in a row all nodes that answer must refuse this one before it gives up: a starting node may refuse
+/// briefly.
 const REFUSALS: u32 = 2;
 
-/// How long the other members leave the first step to the one that should take it.
+/// How long the other members wait for the one that should take the first step.
 const AFTER_YOU: Duration = Duration::from_secs(2);
 
-/// What a node is told about its cluster.
+/// A node's configuration of its cluster.
 #[derive(Clone, Debug)]
 pub struct MembershipConfig {
     pub cluster_id: Uuid,
     pub shard_count: u16,
-    /// The nodes that form the cluster, or, for one that was let in later, those that it finds it by.
+    /// The nodes that form the cluster; for a node that joined later, the nodes through which it finds the cluster.
     pub first_members: BTreeSet<NodeId>,
-    /// Who this node is. `registered_at` is set when it registers.
+    /// This node's record. `registered_at` is set at registration.
     pub own: NodeRecord,
-    /// The shortest election time-out.
+    /// The shortest election timeout.
     pub election_min: Duration,
 }
 
@@ -61,24 +61,24 @@ pub struct MembershipConfig {
 pub enum Excluded {
     #[error(transparent)]
     Rejected(Rejection),
-    /// No other node speaks with this one.
+    /// Other nodes refuse this one, and none accepts it.
     #[error("the other nodes refuse this one: {0}")]
     Refused(String),
-    /// The node could not open all that the others have sealed.
+    /// The node lacks a master key under which the cluster has sealed something.
     #[error("is not the only master key of this cluster's secrets: some are encrypted under {0}")]
     MasterKey(MasterKeyId),
 }
 
-/// What a node has to do with a shard.
+/// This node's role in a shard.
 enum Part {
     Replica,
-    /// Nothing, and its group does not reckon with this node.
+    /// None, and the shard's group does not count this node.
     Gone,
-    /// Not known, or not yet: nothing is opened, and nothing removed.
+    /// Not known yet: nothing is opened and nothing removed.
     Unclear,
 }
 
-/// A replica that runs here.
+/// A replica that runs on this node.
 struct Hosted {
     stop: CancellationToken,
     task: JoinHandle<()>,
@@ -103,10 +103,10 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// Gives the directory's group its first members, if this node is one of them and the group is new.
+    /// Initializes the directory's group with the first members, if this node is one of them and the group is new.
     ///
-    /// All first members may do so: they give the same members, and the group's log begins with them either way. The
-    /// one with the lowest id goes first, so that usually there is one candidate.
+    /// All first members may do this: they give the same membership, and the group's log begins with it either way. The
+    /// member with the lowest id goes first, so that there is usually one candidate.
     pub async fn form_directory(&self) {
         let members = &self.config.first_members;
         self.form(self.directory.group(), members, members.first() == Some(&self.config.own.id)).await;
@@ -130,7 +130,7 @@ impl Membership {
     /// Registers this node, retrying until the directory answers.
     ///
     /// # Errors
-    /// [`Excluded`] when the cluster knows this node with another data folder, or will not speak with it.
+    /// [`Excluded`] when the cluster knows this node with another data folder, or refuses to talk to it.
     pub async fn register(&self) -> Result<(), Excluded> {
         let mut refused = 0;
         loop {
@@ -150,7 +150,7 @@ impl Membership {
         }
     }
 
-    /// Makes the cluster, once all first members have registered and this node leads the directory.
+    /// Makes the cluster once all first members have registered and this node leads the directory.
     pub async fn make_cluster(&self) {
         loop {
             let (made, nodes) = self
@@ -185,18 +185,18 @@ impl Membership {
                 };
                 let placement = layout::place(self.config.shard_count, &nodes);
                 let deadline = Instant::now() + UPDATE_PATIENCE;
-                // Another leader may have formed the cluster sooner; the next look shows it.
+                // Another leader may have formed the cluster first; the next iteration sees it.
                 let _ = self.directory.update(Command::Form { cluster, placement }, Vec::new(), deadline).await;
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }
     }
 
-    /// Makes sure that this node opens all that the cluster has sealed, before it leads anything. Waits until the others say
-    /// what that is: by what this node heard last, it may lack a key that has gone since.
+    /// Checks that this node can open everything that the cluster has sealed, before it leads anything. The check needs
+    /// a fresh copy of the directory: an old one may refer to a key that has been dropped since.
     ///
     /// # Errors
-    /// [`Excluded::MasterKey`] when it does not.
+    /// [`Excluded::MasterKey`] when the node lacks a key.
     pub async fn check_master_key(&self) -> Result<(), Excluded> {
         while self.directory.refresh(Instant::now() + UPDATE_PATIENCE).await.is_err() {
             tokio::time::sleep(LOOK_AGAIN).await;
@@ -205,17 +205,17 @@ impl Membership {
         lacking.map_or(Ok(()), |master| Err(Excluded::MasterKey(master)))
     }
 
-    /// Hosts what the placement gives to this node, as it changes, until stopped. Returns when all owners have ended.
+    /// Hosts the replicas that the placement assigns to this node, until stopped. Returns when all owners have ended.
     pub async fn host_shards(&self) {
         let mut changes = self.directory.changes();
         let mut hosted: HashMap<ShardId, Hosted> = HashMap::new();
-        // Shards of others whose remains here, if there were any, are gone.
+        // Shards placed elsewhere, of which this node holds no data any more.
         let mut cleared: HashSet<ShardId> = HashSet::new();
         loop {
             failpoint::reach(Point::PlacesTurn);
             let shards: Vec<ShardId> = self.directory.read(|state| state.placement.keys().copied().collect());
             for shard in shards {
-                // Anew for each: what was to be done for those before it may have taken long.
+                // The placement is read again for each shard: the work for the shards before it may have taken long.
                 let Some(place) = self.place_of(shard) else { continue };
                 match self.part_in(&place).await {
                     Part::Replica if !hosted.contains_key(&place.shard) => {
@@ -243,7 +243,7 @@ impl Membership {
                     Ok(_) => continue,
                     Err(broadcast::error::RecvError::Closed) => break,
                 },
-                // What was not clear, or failed, is tried again.
+                // Shards that were unclear or failed are retried.
                 () = tokio::time::sleep(LOOK_AT_PLACES) => {}
             }
         }
@@ -256,7 +256,7 @@ impl Membership {
         self.directory.read(|state| state.placement.get(&shard).cloned())
     }
 
-    /// What this node has to do with a shard.
+    /// This node's role in a shard.
     async fn part_in(&self, place: &PlacementRecord) -> Part {
         if place.replicas.contains(&self.config.own.id) {
             return Part::Replica;
@@ -272,14 +272,14 @@ impl Membership {
                 }
             };
         }
-        // An old copy of the directory may not show that the shard was placed here again.
+        // A stale copy of the directory may not show that the shard was placed here again.
         if self.directory.is_fresh() { Part::Gone } else { Part::Unclear }
     }
 
-    /// Removes what is left of a shard whose group has taken this node's vote away. False when that has to be looked at again.
+    /// Removes the data of a shard whose group has removed this node from its voters. False if it has to be retried.
     async fn clear(&self, shard: ShardId, hosted: &mut HashMap<ShardId, Hosted>) -> bool {
         let cleared = async {
-            // A group that no leader has reached holds nothing, and must not stay open.
+            // A group that no leader has reached holds no data, but must not stay open.
             let is_open = self.host.group(shard).is_some();
             if is_open || self.host.holds(shard).await.map_err(|error| error.to_string())? {
                 if !self.has_left(shard).await {
@@ -299,8 +299,8 @@ impl Membership {
             .unwrap_or(false)
     }
 
-    /// Whether a shard is placed elsewhere by what the directory says at this moment. It may be placed here again without this
-    /// node having heard of it: its group then counts on the log and the vote that would be removed.
+    /// Whether a shard is placed elsewhere by a fresh copy of the directory. An old copy may not show that the shard
+    /// was placed here again: its group then counts on the log and the vote that would be removed.
     async fn has_left(&self, shard: ShardId) -> bool {
         let hearing = self.directory.refresh(Instant::now() + UPDATE_PATIENCE);
         let is_heard = self.stop.run_until_cancelled(hearing).await.is_some_and(|heard| heard.is_ok());
@@ -319,8 +319,8 @@ impl Membership {
         if !place.formed {
             let members = place.replicas.iter().copied().collect();
             let first = place.leader == self.config.own.id;
-            // Groups that another node begins are waited for elsewhere, so as not to hold up those that this node
-            // begins.
+            // Another node's groups are awaited in tasks of their own, so as not to delay the groups that this node
+            // forms.
             if first {
                 self.form(&group, &members, true).await;
             } else {

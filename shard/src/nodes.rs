@@ -1,4 +1,4 @@
-//! What owners ask of other nodes: the router does it, and owners know no more of it than this.
+//! What owners need of other nodes: a trait, implemented by the router, so that owners do not depend on it.
 
 use std::time::Instant;
 
@@ -14,29 +14,29 @@ pub trait Nodes: Send + Sync {
     /// This node.
     fn node(&self) -> NodeId;
 
-    /// The members of the cluster.
+    /// The ids of the members of the cluster.
     fn members(&self) -> Vec<NodeId>;
 
-    /// Whether this node has said for long enough that it cannot take leaderships: nobody sends it requests any more.
+    /// Whether this node has reported for `drain_wait` that it drains: load balancers send it no requests any more.
     fn is_drained_of_callers(&self) -> bool;
 
-    /// Asks the owner of a shard, and the next one when it has just changed, until the call's time is over.
+    /// Sends a call to the owner of a shard, and to the next owner if it has just changed, until the deadline.
     ///
     /// # Errors
-    /// 503 `worker_at_capacity` with `Retry-After: 1` when no owner answered in time, and for a send of which nobody
-    /// knows any more whether an earlier try brought it.
+    /// 503 `worker_at_capacity` with `Retry-After: 1` when no owner answered in time, and for a send when an earlier
+    /// try may have sent it and its outcome is unknown.
     async fn ask(&self, call: Call, deadline: Instant) -> Result<Answer, CallError>;
 
-    /// Asks once whoever seems to be the owner. `None` when it is not, or did not answer.
+    /// Sends a call once to the presumed owner. `None` when that node is not the owner, or did not answer.
     async fn try_owner(&self, call: &Call, deadline: Instant, tries: usize) -> Option<Answer>;
 
-    /// How a node is, if it answers in time.
+    /// A node's status, if it answers in time.
     async fn status_of(&self, node: NodeId, deadline: Instant) -> Option<NodeStatus>;
 
-    /// Whether another replica is up and has applied nearly all of a shard's log.
+    /// Whether another node's replica is running and has applied nearly all of a shard's log.
     async fn is_caught_up(&self, node: NodeId, shard: ShardId, applied: u64) -> bool;
 
-    /// Whether a replica has nearly all of a shard's log and all of its media, and so can stand in for one that goes.
-    /// What it lacks of media it fetches.
+    /// Whether a replica has nearly all of a shard's log and all of its media, and so can replace one that is removed.
+    /// It fetches the media that it lacks.
     async fn is_whole(&self, node: NodeId, shard: ShardId, applied: u64) -> bool;
 }

@@ -1,4 +1,4 @@
-//! A QR text as a picture: error correction L, quiet zone 4, PNG.
+//! Draws a QR code as a PNG: error correction level L, quiet zone of 4 modules.
 
 use std::ops::RangeInclusive;
 
@@ -7,11 +7,11 @@ use base64::engine::general_purpose::STANDARD;
 use qrcode::types::QrError;
 use qrcode::{Color, EcLevel, QrCode};
 
-/// Pixels on a side.
+/// Width and height, in pixels.
 pub const DEFAULT_SIZE: usize = 512;
 pub const SIZES: RangeInclusive<usize> = 128..=1024;
 
-/// Modules of white around the code.
+/// White modules around the code.
 const QUIET_ZONE: usize = 4;
 
 #[derive(Debug, thiserror::Error)]
@@ -22,15 +22,15 @@ pub enum PictureError {
     Png(#[from] png::EncodingError),
 }
 
-/// Draws the text `size` pixels wide and high, one bit a pixel. Modules are whole pixels; what is left of the size
-/// widens the quiet zone.
+/// Draws the text as a QR code of `size` pixels in width and height, with one bit per pixel. Modules are whole pixels;
+/// the rest of the size widens the quiet zone.
 ///
 /// # Errors
 /// When the text is longer than a QR code can hold.
 pub fn png(text: &str, size: usize) -> Result<Vec<u8>, PictureError> {
     let code = QrCode::with_error_correction_level(text, EcLevel::L)?;
     let width = code.width();
-    // A code of 177 modules and its quiet zone fill 185 pixels; a smaller picture would be no code.
+    // A code of 177 modules and its quiet zone need 185 pixels; a smaller picture would not hold the code.
     let size = size.max(width + 2 * QUIET_ZONE);
     let scale = size / (width + 2 * QUIET_ZONE);
     let margin = (size - scale * width) / 2;
@@ -67,7 +67,7 @@ pub fn data_url(png: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// Reads a picture back: its width and whether each pixel is dark.
+    /// Decodes a picture: its width, and whether each pixel is dark.
     fn decode(picture: &[u8]) -> (usize, Vec<bool>) {
         let mut reader = png::Decoder::new(std::io::Cursor::new(picture)).read_info().unwrap();
         let mut bytes = vec![0; reader.output_buffer_size().unwrap()];

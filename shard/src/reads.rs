@@ -1,7 +1,7 @@
-//! Reading what may be many rows of a shard, apart from the tasks that serve calls.
+//! Reads of many rows of a shard, on threads apart from the tasks that serve calls.
 //!
-//! Whatever is asked for, a reading ends: at the deadline of its caller, or once its caller is gone. Readings of one account
-//! take turns at a node, so that none of them, nor all together, take the processors from the calls of others (I14).
+//! Every read ends at the deadline of its caller, or once its caller is gone. Reads of one account take turns on a
+//! node, so that neither one read nor all reads together take the CPUs from the calls of other accounts (I14).
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -14,23 +14,24 @@ use tokio_util::sync::CancellationToken;
 
 use crate::shares::{Share, Shares};
 
-/// Readings at once on a node; each has a thread.
+/// The most concurrent reads on a node; each has a thread.
 const MOST: usize = 64;
 
-/// A reading that took no longer is followed by the next at once.
+/// After a read that took no longer than this, the account's next one starts at once.
 const SHORT: Duration = Duration::from_millis(20);
 
-/// How long at most the account's next one waits after one that took longer: as long again, which is the others' time.
+/// The longest pause of an account after a longer read, during which others use the CPUs. It is as long as the read
+/// was.
 const LONGEST_REST: Duration = Duration::from_millis(250);
 
-/// Rows between two looks at the time.
+/// The number of rows that are read between two checks of the deadline.
 const CHUNK: usize = 512;
 
-/// The turns of a node.
+/// Permits for the reads of a node.
 pub struct Reads(Shares);
 
 impl Default for Reads {
-    /// One account has half of the processors at most, and with its rests a quarter.
+    /// One account can use at most half of the CPUs, and, with its pauses, a quarter.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self(Shares::new(MOST, (cores / 2).max(1)))
@@ -38,11 +39,11 @@ impl Default for Reads {
 }
 
 impl Reads {
-    /// Reads on a thread of its own, in the turn of an account, if it is anybody's. `work` has to read by what
-    /// [`Patience::over`] gives it: rows end there when the time is over, and what was made of them is thrown away.
+    /// Runs a read on its own thread, in the turn of `account` if it has one. `work` has to read through a view from
+    /// [`Patience::over`]: its rows end when the time is over, and the result is then discarded.
     ///
     /// # Errors
-    /// `worker_at_capacity` when it did not end by the deadline; `internal_error` when it panicked.
+    /// `worker_at_capacity` when the read did not end by the deadline; `internal_error` when it panicked.
     pub async fn read<T: Send + 'static>(
         &self,
         account: Option<CustomerId>,
@@ -74,7 +75,7 @@ impl Reads {
     }
 }
 
-/// Gives a turn back, after a long one somewhat later.
+/// Releases the permit; after a long read with a delay.
 fn rest(share: Share, took: Duration) {
     if took > SHORT {
         tokio::spawn(async move {
@@ -84,16 +85,16 @@ fn rest(share: Share, took: Duration) {
     }
 }
 
-/// Until when somebody waits for what is read. Nobody can end the thread of a reading but itself.
+/// The limits of a read: its deadline, and the cancellation by its caller. The thread of a read can only end itself.
 pub struct Patience {
     deadline: Instant,
     gone: CancellationToken,
-    /// The time was found to be over.
+    /// Whether the time was found to be over.
     is_out: Cell<bool>,
 }
 
 impl Patience {
-    /// Whether the caller has given up: because its time is over, or because it does not wait any more.
+    /// Whether the caller has given up: because the deadline has passed, or because it stopped waiting.
     pub fn is_over(&self) -> bool {
         if !self.is_out.get() && (self.gone.is_cancelled() || Instant::now() >= self.deadline) {
             self.is_out.set(true);
@@ -101,7 +102,7 @@ impl Patience {
         self.is_out.get()
     }
 
-    /// A view whose rows end when this is over.
+    /// A view whose rows end when the caller has given up.
     pub fn over<V: View>(&self, view: V) -> TimeLimited<'_, V> {
         TimeLimited { patience: self, view }
     }
@@ -114,7 +115,7 @@ pub struct TimeLimited<'a, V> {
 }
 
 impl<V> TimeLimited<'_, V> {
-    /// Reads a part at a time. `next` is given how many rows are wanted, and the last key of the part before.
+    /// Reads in chunks. `next` is given the number of rows wanted, and the last key of the chunk before.
     fn in_parts(&self, limit: usize, next: impl Fn(usize, Option<&[u8]>) -> Pairs) -> Pairs {
         let mut pairs = Pairs::new();
         while pairs.len() < limit && !self.patience.is_over() {

@@ -1,5 +1,5 @@
-//! What each node says of itself when an operator asks: its groups, its disk, its clock, its channels. The node that is
-//! asked gathers it from all; one that does not answer in time is there with the reason.
+//! The report of each node for operators: its groups, disk, clock and channels. The node that an operator asks collects
+//! the reports of all; for a node that does not answer in time it gives the reason instead.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,47 +15,45 @@ use raft::room::Level;
 use raft::transport::unauthenticated::authority_hash;
 use serde::{Deserialize, Serialize};
 
-/// How a node is, as it says itself.
+/// The status of a node, as reported by itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NodeStatus {
     pub version: String,
-    /// The highest format that it understands; release 0.1.0 does not say.
+    /// The highest format that the node understands; release 0.1.0 does not report it.
     #[serde(default)]
     pub format: Format,
     pub draining: bool,
-    /// Shards that it owns.
+    /// Shards that the node owns.
     pub owns: Vec<ShardId>,
-    /// Sessions that it holds or opens.
+    /// Sessions that the node holds or opens.
     pub sessions: u64,
     pub connected: u64,
     pub rss_bytes: u64,
     pub started_at: Timestamp,
-    /// Of each shard with a replica here, what its log brought in a second of late. Earlier releases do not say.
+    /// For each shard with a replica here, the recent work of its log per second. Earlier releases do not report it.
     #[serde(default)]
     pub work: BTreeMap<ShardId, u64>,
-    /// Whether the node is ready. Earlier releases do not say, and were given leaderships whatever they would have
-    /// said.
+    /// Whether the node is ready. Earlier releases do not report it, and were given leaderships regardless.
     #[serde(default = "yes")]
     pub ready: bool,
-    /// How much room the disks of its log and state have. Earlier releases do not say, and have to be taken to have some.
+    /// The free space of the disks of its log and state. Earlier releases do not report it, which counts as enough.
     #[serde(default)]
     pub room: Level,
-    /// How much room the disk of its media has, and how many bytes the fullest of all its disks has left.
+    /// The free space of its media disk; `least_free` is the least number of free bytes over all its disks.
     #[serde(default)]
     pub large_room: Level,
     #[serde(default)]
     pub least_free: u64,
-    /// Ports that had no place for a connection within the last minute: `api`, `ops` or `peer`.
+    /// Ports that refused a connection within the last minute, for lack of a permit: `api`, `ops` or `peer`.
     #[serde(default)]
     pub crowded_ports: Vec<String>,
-    /// Whether the node has just taken the leadership of a shard, or logs in the channels of shards whose leadership it
-    /// took.
+    /// Whether the node has just taken over the leadership of a shard, or still opens the sessions of such shards.
     #[serde(default)]
     pub warming_up: bool,
 }
 
 impl NodeStatus {
-    /// Whether its `/readyz` says so: balancers send requests to no other.
+    /// Whether the node's `/readyz` reports ready: load balancers send requests to no other node.
     pub fn is_ready(&self) -> bool {
         self.ready && !self.draining
     }
@@ -65,7 +63,7 @@ fn yes() -> bool {
     true
 }
 
-/// A node at one moment, as it sees itself.
+/// The state of a node at one moment, as reported by itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NodeReport {
     #[serde(rename = "vitals")]
@@ -73,18 +71,18 @@ pub struct NodeReport {
     /// Its wall clock.
     pub clock: Timestamp,
     pub host: HostReport,
-    /// Its copy of the directory is young enough to act on.
+    /// Whether its copy of the directory is fresh enough to act on.
     pub directory_is_fresh: bool,
-    /// The master keys that it was given, the one to be used from now on first. Earlier releases do not say.
+    /// The ids of the master keys in the node's configuration, the wanted one first. Earlier releases do not report it.
     #[serde(default)]
     pub master_keys: Vec<MasterKeyId>,
-    /// The certificates that it shows and trusts. Earlier releases do not say.
+    /// The node's own certificate and its trusted ones. Earlier releases do not report them.
     #[serde(default)]
     pub certificates: Vec<CertificateReport>,
-    /// Keys of the configuration that have to be alike on all nodes, and what they are here. Earlier releases do not say.
+    /// Configuration keys that must be equal on all nodes, with their values. Earlier releases do not report them.
     #[serde(default)]
     pub alike: BTreeMap<String, String>,
-    /// Channels of the shards that it owns that were ever touched.
+    /// Channels of the shards that the node owns, by status; channels without any row are not counted.
     pub channels: BTreeMap<Status, u64>,
 }
 
@@ -94,18 +92,18 @@ pub struct CertificateReport {
     /// The configuration key that names its file.
     pub key: String,
     pub expires_at: Timestamp,
-    /// The ids of authorities: of that which signed the node's own, and of those by which it knows its peers.
+    /// The ids of authorities: the one that signed the node's own certificate, and those that it trusts for its peers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub authorities: Vec<String>,
 }
 
 impl NodeReport {
-    /// Whether the node trusts what an authority signs, told by its [`authority_id`].
+    /// Whether the node trusts certificates of an authority, given by its [`authority_id`].
     pub fn trusts(&self, authority: &str) -> bool {
         self.is_of(OWN_AUTHORITY, authority)
     }
 
-    /// Whether the node shows its peers a certificate that this authority signed.
+    /// Whether the certificate that the node shows its peers was signed by this authority.
     pub fn is_signed_by(&self, authority: &str) -> bool {
         self.is_of(OWN_CERTIFICATE, authority)
     }
@@ -116,11 +114,11 @@ impl NodeReport {
     }
 }
 
-/// The configuration keys of what a node shows its peers, and trusts among them.
+/// The configuration keys of the certificate that a node shows its peers, and of the authorities that it trusts.
 pub const OWN_CERTIFICATE: &str = "peer.cert_file";
 pub const OWN_AUTHORITY: &str = "peer.ca_file";
 
-/// How an authority is told from others: the hash of its certificate, in hex.
+/// The id of an authority: the hash of its certificate, in hex.
 ///
 /// # Errors
 /// When the text holds no certificate in PEM.
@@ -128,35 +126,35 @@ pub fn authority_id(ca_pem: &str) -> Result<String, String> {
     authority_hash(ca_pem).map(hex::encode)
 }
 
-/// Looks at the certificates of this node as they are now: one may be exchanged while it runs.
+/// Reads the present certificates of this node, which may be replaced while it runs.
 pub type Certificates = Arc<dyn Fn() -> Vec<CertificateReport> + Send + Sync>;
 
-/// What was heard of a node.
+/// The report of a node, as received.
 #[derive(Clone, Debug)]
 pub struct Heard {
     pub report: NodeReport,
-    /// How far its clock is ahead of the asking node's, in milliseconds; known up to half of the way there and back.
+    /// How far the node's clock is ahead of the asking node's, in milliseconds; accurate to half of the round trip.
     pub clock_ahead: i64,
     pub clock_doubt: Duration,
 }
 
 impl Heard {
-    /// Reckons the clock by the middle of question and answer.
+    /// Estimates the clock at the middle of the round trip.
     pub(crate) fn new(report: NodeReport, asked: Timestamp, took: Duration) -> Self {
         let middle = asked.plus(took / 2);
         Self { clock_ahead: report.clock.0 - middle.0, clock_doubt: took / 2, report }
     }
 
-    /// How far its clock is off at least, whatever the way of the answer was.
+    /// The least amount by which the clock is off, whatever the split of the round trip.
     pub fn clock_off_by(&self) -> Duration {
         Duration::from_millis(self.clock_ahead.unsigned_abs()).saturating_sub(self.clock_doubt)
     }
 }
 
-/// Every member of the cluster, with what it said, or with why nothing was heard of it.
+/// Every member of the cluster, with its report or the reason why there is none.
 pub type Survey = BTreeMap<NodeId, Result<Heard, String>>;
 
-/// What is wrong with a key of the configuration that nodes have so. `None` where they have it alike.
+/// An error message for a configuration key whose values differ between nodes; `None` if they are equal.
 pub fn unlike<'a>(said: impl IntoIterator<Item = (NodeId, &'a str)>) -> Option<String> {
     let mut nodes: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (node, value) in said {
@@ -172,7 +170,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Of a node that has nothing to do.
+    /// The status of an idle node.
     pub(crate) fn node_status() -> NodeStatus {
         NodeStatus {
             version: String::new(),

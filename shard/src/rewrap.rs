@@ -1,6 +1,6 @@
-//! Has every data key come under the cluster's master key, a few at a time, while this node leads the directory, and the key of
-//! session tokens that was rotated out dropped in its time; and customers get other data keys, when those are rotated.
-//! What is left to do stands in the directory, so that whoever leads next goes on where this one ended.
+//! Background task of the directory's leader that re-wraps every data key with the cluster's master key, in small
+//! steps, drops the session token key that was rotated out once its overlap is over, and rotates the customers' data
+//! keys. The remaining work is recorded in the directory, so that the next leader continues where this one stopped.
 
 mod data_keys;
 
@@ -20,13 +20,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::secrets::Secrets;
 
-/// Between two steps: every node applies each of them, and requests must not feel it.
+/// Pause between two steps: every node applies each of them, and requests must not be slowed down.
 const STEP_EVERY: Duration = Duration::from_millis(100);
 
-/// Data keys in one step. With the pause between steps a million customers take an hour.
+/// Data keys in one step. With the pause between steps, a million customers take an hour.
 const STEP: usize = 32;
 
-/// How long one step may take; what fails is tried again.
+/// Timeout of one step; failed steps are retried.
 const STEP_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +37,7 @@ pub enum StepError {
     Update(#[from] UpdateError),
 }
 
-/// Seals anew what an exchange of the master key has left to do, until cancelled.
+/// Does the outstanding re-wrapping and resealing until cancelled.
 pub async fn run(directory: Arc<Directory>, secrets: Arc<Secrets>, stop: CancellationToken) {
     let mut looked = data_keys::Looked::default();
     let mut ticks = supervise::ticks(STEP_EVERY);
@@ -90,7 +90,7 @@ fn next(state: &DirectoryState, secrets: &Secrets, now: Timestamp) -> Result<Opt
     Ok(Some(SecretsCommand::Rewrap { authority, customers: customers.collect::<Result<_, _>>()? }))
 }
 
-/// For the audit log.
+/// An entry for the audit log.
 fn ended(action: &str, kind: &str, label: &str) -> AuditEntry {
     let (actor, target) = (AuditActor::of_kind("system"), AuditTarget::new(kind, "", label));
     AuditEntry::done(AuditId::new(), action, actor, target, Timestamp::now())

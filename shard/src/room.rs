@@ -1,10 +1,10 @@
-//! Whether the replicas of a shard have room for what its owner would take.
+//! Whether the replicas of a shard have disk space for what its owner would accept.
 //!
-//! An entry is safe once a quorum has written it, and a replica without room must not be made to write until its disk is
-//! full. So an owner takes sends and inbound items only while a quorum of its shard's voters has room: each node says in its
-//! status how it stands, and all ask all others once a second. An owner that has no room itself gives its leadership to
-//! one that has some, and goes on until then, as long as its own disk can take it. So does whoever leads the directory,
-//! which takes nothing more of customers while a quorum of its voters has no room.
+//! An entry is committed once a quorum has written it, and a replica that is out of space must not be made to fill its
+//! disk. So an owner accepts sends and inbound items only while a quorum of its shard's voters has space: each node
+//! reports its level in its status, and all nodes ask all others once a second. An owner whose own node is out of space
+//! transfers its leadership to a node that has some, and continues until then, as long as its own disk can take it. The
+//! directory's leader does the same, and accepts no more customer data while a quorum of its voters is out of space.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,31 +21,31 @@ use tokio_util::sync::CancellationToken;
 
 use crate::nodes::Nodes;
 
-/// How often the others are asked.
+/// How often the other nodes are asked.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long they may take to answer.
+/// Timeout of their answers.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A node that has said nothing for so long is away: it writes nothing, and so stands for no room.
+/// A node that has not answered for this long is away: it writes nothing, and so does not count as having space.
 const AWAY_AFTER: Duration = Duration::from_secs(10);
 
-/// How long a node tries to transfer the directory's leadership before it asks anew who has room.
+/// Timeout of a transfer of the directory's leadership; after it the node looks again who has space.
 const TRANSFER_PATIENCE: Duration = Duration::from_secs(3);
 
-/// What a node said last.
+/// The last answer of a node.
 #[derive(Clone, Copy, Debug)]
 struct Heard {
     level: Level,
     at: Instant,
 }
 
-/// The room of the nodes of the cluster, as this one knows it.
+/// The free space of the nodes of the cluster, as known to this one.
 pub struct Rooms {
     node: NodeId,
     own: Arc<Room>,
     others: Mutex<HashMap<NodeId, Heard>>,
-    /// Some other node has said that it is full: only then does the number of the others matter.
+    /// Whether another node has reported that it is full: only then do the levels of the others matter.
     one_is_full: AtomicBool,
 }
 
@@ -54,12 +54,12 @@ impl Rooms {
         Self { node, own, others: Mutex::default(), one_is_full: AtomicBool::new(false) }
     }
 
-    /// Of this node.
+    /// The free space of this node's own disks.
     pub fn own(&self) -> &Room {
         &self.own
     }
 
-    /// Whether a node has said that it is full.
+    /// Whether a node has reported that it is full.
     pub fn is_full(&self, node: NodeId) -> bool {
         if node == self.node {
             return self.is_full_here();
@@ -67,13 +67,13 @@ impl Rooms {
         self.others.lock().get(&node).is_some_and(|heard| heard.level == Level::Full)
     }
 
-    /// Whether a group with these voters, led from here, must take no more for now. Asked for each send: it costs next to
-    /// nothing while there is room everywhere.
+    /// Whether a group with these voters, led by this node, must accept no more for now. Called for each send: the
+    /// check is cheap while all nodes have space.
     pub fn lacks_quorum(&self, voters: impl FnOnce() -> BTreeSet<NodeId>) -> bool {
         !self.own.takes_entries() || (self.some_is_full() && self.quorum_is_full(&voters()))
     }
 
-    /// Whether a group with these voters, wherever it is led from, must take no more for now.
+    /// Whether a group with these voters, whoever leads it, must accept no more for now.
     pub fn quorum_is_full(&self, voters: &BTreeSet<NodeId>) -> bool {
         self.some_is_full() && self.with_room(voters).len() <= voters.len() / 2
     }
@@ -82,7 +82,7 @@ impl Rooms {
         self.is_full_here() || self.one_is_full.load(Ordering::Relaxed)
     }
 
-    /// The nodes among these that have room, as far as is known.
+    /// Those of the nodes that have space, as far as known.
     fn with_room(&self, nodes: &BTreeSet<NodeId>) -> Vec<NodeId> {
         let now = Instant::now();
         let others = self.others.lock();
@@ -104,7 +104,7 @@ impl Rooms {
     fn note(&self, said: impl IntoIterator<Item = (NodeId, Level)>, members: &[NodeId], now: Instant) {
         let mut others = self.others.lock();
         others.retain(|node, _| members.contains(node));
-        // Who is new here and has not said how it stands is trusted until it counts as away: a node that starts knows nobody yet.
+        // A member that has not answered yet counts as having space for [`AWAY_AFTER`]: a starting node knows of none.
         for node in members.iter().filter(|node| **node != self.node) {
             others.entry(*node).or_insert(Heard { level: Level::Enough, at: now });
         }
@@ -115,7 +115,7 @@ impl Rooms {
         self.one_is_full.store(one_is_full, Ordering::Relaxed);
     }
 
-    /// Asks the others until the stop.
+    /// Asks the other nodes until `stop`.
     pub async fn keep(self: Arc<Self>, nodes: Arc<dyn Nodes>, directory: Arc<Directory>, stop: CancellationToken) {
         let mut ticks = supervise::ticks(ASK_EVERY);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
@@ -133,7 +133,7 @@ impl Rooms {
         }
     }
 
-    /// Transfers the directory's leadership to a voter that has room, if there is one.
+    /// Transfers the directory's leadership to a voter that has space, if there is one.
     async fn give_directory_away(&self, directory: &Directory) {
         let voters = directory.group().members().voters;
         let Some(target) = self.with_room(&voters).first().copied() else { return };
@@ -181,10 +181,10 @@ mod tests {
         said(&rooms, Level::Enough, Level::Full);
         assert!(!rooms.lacks_quorum(three));
         assert!(rooms.lacks_quorum(|| BTreeSet::from([1, 3])), "of two voters both are needed");
-        // One without room, and one that is away: what is left could commit nothing without filling the disk of the first.
+        // One voter without space and one that is away: a commit would have to fill the disk of the first.
         rooms.others.lock().insert(2, Heard { level: Level::Enough, at: now.checked_sub(AWAY_AFTER).unwrap() });
         assert!(rooms.lacks_quorum(three));
-        // Somebody who was removed counts no more.
+        // A removed member no longer counts.
         rooms.note([], &[1, 2], now);
         assert!(!rooms.lacks_quorum(three));
     }
@@ -213,7 +213,7 @@ mod tests {
         let here = PathBuf::from("/");
         let watch = |marks| Room::watch(marks, vec![here.clone()], here.clone()).unwrap();
         let free = watch(Marks { low: mark(false), full: mark(false) }).least_free();
-        // A mark a little above what is free: its half is far below.
+        // The mark is a little above the free space, and its half far below.
         let full = Mark { percent: 100, most_bytes: free + free / 4, least_bytes: 0 };
         let rooms = Rooms::new(1, watch(Marks { low: full, full }));
         assert!(rooms.is_full(1) && rooms.own().takes_entries());

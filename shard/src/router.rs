@@ -1,4 +1,4 @@
-//! Finds the owner of a shard, wherever it is, and asks it; tries again while the shard has none.
+//! Finds the owner of a shard on any node and sends it a call; retries while the shard has no owner.
 
 mod format;
 mod own;
@@ -43,52 +43,52 @@ use crate::owner::start_limiter::StartLimiter;
 pub use crate::report::NodeStatus;
 use crate::report::{Certificates, NodeReport};
 
-/// The service under which nodes ask owners.
+/// The service number under which nodes call owners.
 pub const SHARD_SERVICE: u16 = 257;
 
-/// How long a call looks for an owner that takes it.
+/// How long a call is retried until an owner answers it.
 const OWNER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Between two tries to find an owner: the first ones come while the leadership of a shard is transferred, which takes
-/// some tens of milliseconds. From then on each few tries the pause is twice as long. Where a shard has no owner
-/// because processors are busy, thousands of calls wait for one, and must not keep them so.
+/// The pause between two tries to find an owner. The first pauses are short, because a transfer of a shard's leadership
+/// takes some tens of milliseconds; after every [`TRIES_A_PAUSE`] tries the pause doubles. When a shard has no owner
+/// because CPUs are overloaded, thousands of calls wait for one, and their retries must not prolong the overload.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(160);
 const TRIES_A_PAUSE: usize = 5;
 
-/// How long a node may take to say how far it has applied a shard's log.
+/// How long a node may take to report its applied index of a shard's log.
 const PROBE_PATIENCE: Duration = Duration::from_millis(250);
 
 /// How long a new replica may take to fetch media before it is asked again.
 const WHOLE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is left of a call's time for the answer to travel back.
+/// Time that is reserved at the end of a call's budget for the response to travel back.
 const WAY_BACK: Duration = Duration::from_millis(50);
 
-/// Bytes that most calls and answers fit into.
+/// Initial capacity of an encoded body, in bytes; most calls and responses fit.
 const USUAL_BODY: usize = 512;
 
 #[derive(Serialize, Deserialize)]
 enum Request {
     /// A call for the owner of a shard.
     Call(Box<Call>),
-    /// How far this node has applied a shard's log.
+    /// Asks for the index up to which the node has applied a shard's log.
     Applied(ShardId),
-    /// How this node is.
+    /// Asks for the node's status.
     #[serde(rename = "Vitals")]
     NodeStatus,
-    /// How this node is, with its groups, its disk and its clock.
+    /// Asks for the node's status with its groups, its disk and its clock.
     #[serde(rename = "Facts")]
     NodeReport,
-    /// How far it has applied a shard's log, once it has fetched the shard's media too.
+    /// As `Applied`, but the node first fetches the shard's media that it lacks.
     Whole(ShardId),
-    /// Note that no release may open the data folder any more that does not understand this format.
+    /// Seals the data folder: from now on only releases that understand this format may open it.
     Seal(Format),
-    /// What it has counted since a time, in steps of so many seconds. From format 3 on.
+    /// Asks for the node's activity since a time, in steps of `step` seconds. From format 3 on.
     Figures { since: Timestamp, step: u32 },
 }
 
-/// A [`Request`] as its caller keeps it: a call is made again where nobody answers.
+/// A borrowed [`Request`]: the caller keeps the call, to repeat it when nobody answers.
 #[derive(Serialize)]
 enum Lent<'a> {
     Call(&'a Call),
@@ -102,26 +102,26 @@ enum Response {
     NodeStatus(NodeStatus),
     #[serde(rename = "Facts")]
     NodeReport(Box<NodeReport>),
-    /// Whether it is noted, or why not.
+    /// Whether the data folder is sealed, or why not.
     Sealed(Result<(), String>),
     Figures(Vec<Point>),
 }
 
-/// What a node says of itself as long as it runs.
+/// What a node reports of itself that does not change while it runs.
 pub struct About {
     pub node: NodeId,
     pub release: Release,
-    /// The master keys that it was given.
+    /// The ids of the master keys that the node was configured with.
     pub master_keys: Vec<MasterKeyId>,
     pub certificates: Certificates,
     /// See [`NodeReport::alike`](crate::report::NodeReport::alike).
     pub alike: BTreeMap<String, String>,
     pub ports: Vec<Arc<Port>>,
-    /// How long it says that it is not ready before its leaderships go, for balancers to hear of it.
+    /// How long a draining node reports that it is not ready before its leaderships move, for load balancers to notice.
     pub drain_wait: Duration,
 }
 
-/// The way to owners.
+/// Sends calls to the owners of shards, and serves the requests of other nodes.
 pub struct Router {
     node: NodeId,
     about: About,
@@ -131,13 +131,13 @@ pub struct Router {
     owners: Arc<Owners>,
     /// The node that last answered as the owner of a shard that has no replica here.
     hints: RwLock<HashMap<ShardId, NodeId>>,
-    /// To say whether a replica here has all its bytes.
+    /// Tells whether a replica on this node has all the media of its shard.
     blobs: Arc<Blobs>,
-    /// To say how busy this node is with channels that it took over.
+    /// Tells how busy this node is with opening the channels that it took over.
     start_limiter: Arc<StartLimiter>,
-    /// For the calls of peers.
+    /// Permits for the calls of peers.
     places: Places,
-    /// Since when it is to lead no more.
+    /// When this node began to drain; a draining node takes no leadership.
     draining: Mutex<Option<Instant>>,
     started_at: Timestamp,
     figures: Figures,
@@ -172,7 +172,7 @@ impl Router {
         router
     }
 
-    /// Answers another node's call, as long as that waits for it.
+    /// Answers another node's call within the call's budget.
     async fn answer(&self, from: NodeId, call: Call) -> Answer {
         let Some(owner) = self.owners.get(call.shard) else { return Answer::NotLeader };
         let account = call
@@ -185,7 +185,7 @@ impl Router {
         tokio::time::timeout(call.budget, answer::to(&owner, call)).await.unwrap_or(Answer::NotLeader)
     }
 
-    /// Whether this node says from now on that it cannot take leaderships.
+    /// Starts or ends draining: a draining node refuses leaderships.
     pub fn set_draining(&self, draining: bool) {
         let mut since = self.draining.lock();
         *since = draining.then(|| since.unwrap_or_else(Instant::now));
@@ -195,16 +195,16 @@ impl Router {
         self.draining.lock().is_some()
     }
 
-    /// Whom to ask: the leader that the local replica knows, the last owner that answered, then each replica in turn.
+    /// The node to ask: the leader that the local replica knows, else the last owner that answered, else each replica.
     fn next_candidate(&self, shard: ShardId, tries: usize) -> Option<NodeId> {
-        // A replica that is only about to join its group knows of no leader.
+        // `known_leader` is `None` for a replica that has not joined its group yet.
         let known = self.host.group(shard).and_then(|group| group.known_leader());
         let hint = self.hints.read().get(&shard).copied();
         let place = self.directory.read(|state| state.placement.get(&shard).cloned());
         candidate(known, hint, place.as_deref(), tries)
     }
 
-    /// Returns when the local replica knows another leader than `node`; never, when there is no replica here.
+    /// Completes when the local replica knows another leader than `node`; never if this node has no replica.
     async fn succeeded(&self, shard: ShardId, node: NodeId) {
         let Some(group) = self.host.group(shard) else { return std::future::pending().await };
         let mut leadership = group.leadership();
@@ -223,7 +223,7 @@ impl Router {
         msgpack::from_slice(&answer).map_err(|error| PeerError::Refused(error.to_string()))
     }
 
-    /// How the nodes are that answer at once, this one among them.
+    /// The statuses of all nodes that answer within 250 ms, this node included.
     pub async fn node_statuses(&self) -> BTreeMap<NodeId, NodeStatus> {
         let deadline = Instant::now() + PROBE_PATIENCE;
         let answers = self
@@ -233,10 +233,10 @@ impl Router {
         join_all(answers).await.into_iter().flatten().collect()
     }
 
-    /// Has a node seal its data folder.
+    /// Asks a node to seal its data folder.
     ///
     /// # Errors
-    /// Why it is not sealed, or may not be.
+    /// Why the folder is not sealed, or must not be.
     pub(crate) async fn seal_of(&self, node: NodeId, format: Format, deadline: Instant) -> Result<(), String> {
         if node == self.node {
             return self.seal(format).await;
@@ -257,7 +257,7 @@ impl Router {
         sealing.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
     }
 
-    /// Why the others will not speak with this node: set when at least one refuses it and none answers.
+    /// Why the other nodes refuse this one. `Some` if at least one of them refuses it and none answers.
     pub async fn refusal(&self, nodes: &BTreeSet<NodeId>) -> Option<String> {
         let deadline = Instant::now() + PROBE_PATIENCE;
         let others = nodes.iter().filter(|node| **node != self.node);
@@ -271,7 +271,8 @@ impl Router {
         })
     }
 
-    /// How far this node's replica is, once it has all media of the shard.
+    /// The applied index of this node's replica, after fetching the shard's missing media. `None` if some stays
+    /// missing.
     async fn own_whole(&self, shard: ShardId) -> Option<u64> {
         let applied = self.host.group(shard)?.applied();
         self.blobs.fetch_lacking_of(shard).await.then_some(applied)
@@ -295,7 +296,7 @@ impl Router {
         &self.about
     }
 
-    /// [`Nodes::is_caught_up`] where the other node may take so long to answer.
+    /// [`Nodes::is_caught_up`] with another timeout.
     pub(crate) async fn is_caught_up_within(
         &self,
         patience: Duration,
@@ -326,7 +327,7 @@ impl Nodes for Router {
 
     async fn ask(&self, mut call: Call, deadline: Instant) -> Result<Answer, CallError> {
         let give_up = deadline.min(Instant::now() + OWNER_PATIENCE);
-        // Tries in all, and those since the leadership moved last.
+        // `tries` counts all tries; `in_vain` those since the leadership last changed.
         let (mut tries, mut in_vain) = (0, 0);
         let mut leadership = None;
         loop {
@@ -353,7 +354,7 @@ impl Nodes for Router {
 
     async fn try_owner(&self, call: &Call, deadline: Instant, tries: usize) -> Option<Answer> {
         if let Some(owner) = self.owners.get(call.shard) {
-            // A shard that is stuck must not keep its callers: here they have no longer than they have at another node.
+            // The deadline applies to the local owner too: a shard that is stuck must not hold its callers.
             let answering = answer::to(&owner, call.clone());
             return match tokio::time::timeout_at(deadline.into(), answering).await {
                 Ok(Answer::NotLeader) | Err(_) => None,
@@ -363,7 +364,7 @@ impl Nodes for Router {
         let node = self.next_candidate(call.shard, tries).filter(|node| *node != self.node)?;
         let answered = tokio::select! {
             answered = self.ask_encoded(node, body_of(&Lent::Call(call)), deadline) => Some(answered),
-            // A stopped process keeps its connections open and never answers; its successor does.
+            // A suspended process keeps its connections open and never answers; its successor does.
             () = self.succeeded(call.shard, node) => None,
         };
         match answered {
@@ -407,13 +408,13 @@ impl Nodes for Router {
     }
 }
 
-/// How long to wait behind so many tries in vain.
+/// The pause after this many failed tries.
 fn pause_behind(tries: usize) -> Duration {
     let doublings = u32::try_from(tries / TRIES_A_PAUSE).unwrap_or(u32::MAX);
     RETRY_PAUSE.saturating_mul(2_u32.saturating_pow(doublings)).min(LONGEST_PAUSE)
 }
 
-/// Returns when the local replica knows of another leader, or none any more; never where there is no replica.
+/// Completes when the leadership changes as the local replica sees it; never if this node has no replica.
 async fn leadership_moved(leadership: Option<&mut watch::Receiver<Leadership>>) {
     if let Some(leadership) = leadership
         && leadership.changed().await.is_ok()
@@ -423,16 +424,17 @@ async fn leadership_moved(leadership: Option<&mut watch::Receiver<Leadership>>) 
     std::future::pending().await
 }
 
-/// Whether what refuses a repeated send says nothing of the first: an owner looks for the message before it refuses it, but not
-/// in a channel that was wiped meanwhile, nor when the bucket has paid for the first already.
+/// Whether the refusal of a repeated send leaves open whether the first one was sent. An owner looks for the stored
+/// message before it refuses a repeat, except in a channel that was wiped in between, and except when the rate limit
+/// refuses the repeat because the first one took the last token.
 fn may_have_been_sent(call: &Call, answer: &Answer) -> bool {
     let refuses_unseen = |error: &CallError| matches!(error.code, ErrorCode::ChannelNotFound | ErrorCode::RateLimited);
     matches!(&call.request, OwnerRequest::Channel { work: Work::Send(_), .. })
         && matches!(answer, Answer::Result { result: Err(error), .. } if refuses_unseen(error))
 }
 
-/// Whom to ask for a shard at the `tries`-th try. `known` is the leader that a voting replica here knows, if there is such a
-/// replica; `hint` the last node that answered as the owner.
+/// The node to ask for a shard at the `tries`-th try. `known` is the leader that the local voting replica knows, if
+/// there is such a replica; `hint` the last node that answered as the owner.
 pub fn candidate(
     known: Option<Option<NodeId>>,
     hint: Option<NodeId>,
@@ -461,14 +463,14 @@ impl Handler for Router {
             Ok(Request::Seal(format)) => Response::Sealed(self.seal(format).await),
             Ok(Request::Figures { since, step }) => Response::Figures(self.figures.since(since, step)),
             Ok(Request::NodeReport) => Response::NodeReport(Box::new(self.own_report().await)),
-            // A node that is about to stop takes no leadership.
+            // A draining node takes no leadership, so it never counts as caught up.
             Ok(Request::Applied(_)) if self.is_draining() => Response::Applied(None),
             Ok(Request::Applied(shard)) => Response::Applied(self.host.group(shard).map(|group| group.applied())),
             Ok(Request::Whole(shard)) => {
                 let looking = tokio::time::timeout(WHOLE_PATIENCE, self.own_whole(shard));
                 Response::Applied(looking.await.unwrap_or_default())
             }
-            // A newer release's call: another node may understand it.
+            // A request of a newer release cannot be read here; another node may understand it.
             Ok(Request::Call(_)) | Err(_) => Response::Answer(Answer::NotLeader),
         };
         let answer = body_of(&response);
@@ -482,7 +484,7 @@ impl Handler for Router {
     }
 }
 
-/// Writes a request or a response.
+/// Encodes a request or a response.
 fn body_of(said: &impl Serialize) -> Bytes {
     let mut body = Vec::with_capacity(USUAL_BODY);
     msgpack::append_named(&mut body, said).expect("a call of plain fields is always written");

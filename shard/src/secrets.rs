@@ -1,4 +1,4 @@
-//! Sealing at the owner and at the edge: what is secret is sealed before it is proposed, and opened where it is used.
+//! Sealing by owners and by the API: secrets are sealed before they are proposed, and opened where they are used.
 
 use std::time::Duration;
 
@@ -10,43 +10,44 @@ use raft::directory::records::{ClusterRecord, CustomerRecord, SealedKey};
 use raft::directory::state::DirectoryState;
 use uuid::Uuid;
 
-/// What the deployment's own key is sealed for.
+/// The purpose (associated data) of the deployment's own key.
 const DEPLOYMENT: &[u8] = b"deployment-key";
 
-/// What the key of session tokens is sealed for.
+/// The purpose of the key of session tokens.
 const SESSION_KEY: &[u8] = b"session-key";
 
-/// What the key of the cluster's authority is sealed for.
+/// The purpose of the private key of the cluster's authority.
 const AUTHORITY: &[u8] = b"cluster-authority";
 
-/// What an endpoint's custom signing secret is sealed for.
+/// The purpose of an endpoint's custom signing secret.
 pub fn secret_purpose(endpoint: EndpointId) -> String {
     format!("webhook-endpoint/{endpoint}")
 }
 
-/// What an endpoint's headers of its own are sealed for.
+/// The purpose of an endpoint's custom headers.
 pub fn headers_purpose(endpoint: EndpointId) -> String {
     format!("webhook-headers/{endpoint}")
 }
 
-/// How long deliveries are signed with the former default secret too, once the master key was exchanged: receivers take
-/// over the new one meanwhile.
+/// How long after an exchange of the master key began deliveries are also signed with the former default secret, so
+/// that receivers have time to switch to the new one.
 pub const OVERLAP: Duration = Duration::from_secs(24 * 3600);
 
-/// How long a former data key is kept by default, once nothing is sealed with it: a backup reads shards before the directory, and what
-/// it has read may be under keys that are dropped before it ends.
+/// How long a former data key is kept by default once nothing is sealed with it: a backup reads shards before the
+/// directory, and rows that it has read may be sealed under keys that would otherwise be dropped before it ends.
 pub const KEEP_FORMER: Duration = Duration::from_secs(24 * 3600);
 
-/// What sealing and opening come to.
+/// The result of sealing or opening.
 pub type Tried<T> = Result<T, SealError>;
 
-/// The master keys that this node was given, and what is done with them.
+/// The master keys that this node was configured with, and the operations with them.
 ///
-/// What is sealed anew comes under the master key that the directory names ([`ClusterRecord::master`]), whichever of the
-/// two this node was given first: until the exchange begins, nodes that were not restarted yet know the former one alone.
+/// New data keys are wrapped with the master key that the directory names ([`ClusterRecord::master`]), whichever of its
+/// two keys this node was configured to prefer: until the exchange begins, nodes that have not restarted know only the
+/// former one.
 pub struct Secrets {
     keyring: Keyring,
-    /// How long former data keys are kept, once nothing is sealed with them.
+    /// How long former data keys are kept once nothing is sealed with them.
     pub keep_former: Duration,
 }
 
@@ -55,12 +56,12 @@ impl Secrets {
         Self { keyring, keep_former: KEEP_FORMER }
     }
 
-    /// Keeps former data keys for another time.
+    /// Sets how long former data keys are kept.
     pub fn keeping_former(self, keep_former: Duration) -> Self {
         Self { keep_former, ..self }
     }
 
-    /// The master key that the operator wants from now on.
+    /// The master key that the operator wants to be used from now on.
     pub fn wanted(&self) -> MasterKeyId {
         self.keyring.current.id()
     }
@@ -70,12 +71,12 @@ impl Secrets {
         self.keyring.keys().map(MasterKey::id).collect()
     }
 
-    /// The first master key that something is sealed under and that this node does not know.
+    /// A master key that something is sealed under and that this node does not know.
     pub fn lacking(&self, state: &DirectoryState) -> Option<MasterKeyId> {
         state.sealed_under().into_keys().find(|master| self.keyring.key(*master).is_err())
     }
 
-    /// A data key under another master key, and what it seals untouched.
+    /// Wraps a data key with another master key; the data key itself, and what it seals, stay the same.
     ///
     /// # Errors
     /// When this node lacks one of the two master keys.
@@ -83,24 +84,24 @@ impl Secrets {
         self.keyring.rewrap(wrapped, customer, to, rand::random())
     }
 
-    /// As [`Secrets::rewrap`], for what is the whole deployment's.
+    /// As [`Secrets::rewrap`], for a key of the whole deployment.
     ///
     /// # Errors
-    /// Those.
+    /// As [`Secrets::rewrap`].
     pub fn rewrap_for_all(&self, key: &SealedKey, to: MasterKeyId) -> Tried<WrappedKey> {
         self.rewrap(&key.wrapped_by, CustomerId(Uuid::nil()), to)
     }
 
-    /// Seals something of a customer. `purpose` names the kind and the record; opening needs the same.
+    /// Seals a customer's secret. `purpose` names its kind and record; opening it needs the same purpose.
     ///
     /// # Errors
-    /// When the customer's data key does not open with a master key of this node.
+    /// When this node lacks the master key of the customer's data key.
     pub fn seal(&self, customer: &CustomerRecord, purpose: &str, plaintext: &[u8]) -> Tried<Vec<u8>> {
         let key = self.keyring.unwrap(&customer.data_key, customer.id)?;
         Ok(key.seal(plaintext, purpose.as_bytes(), rand::random()))
     }
 
-    /// Opens what [`Secrets::seal`] sealed for the same customer and purpose, be it with the data key of before.
+    /// Opens what [`Secrets::seal`] sealed for the same customer and purpose, also if the former data key sealed it.
     ///
     /// # Errors
     /// When it was sealed otherwise, or was changed.
@@ -115,10 +116,10 @@ impl Secrets {
         self.keyring.unwrap(key, id)?.open(sealed, purpose.as_bytes())
     }
 
-    /// Seals what is sealed anew, with the customer's present data key; `None` when it is sealed with that already.
+    /// Seals a secret again with the customer's present data key; `None` when that key has sealed it already.
     ///
     /// # Errors
-    /// When neither that nor the one before opens it.
+    /// When neither the present nor the former data key opens it.
     pub fn reseal(&self, customer: &CustomerRecord, purpose: &str, sealed: &[u8]) -> Tried<Option<Vec<u8>>> {
         match self.open_with(&customer.data_key, customer.id, purpose, sealed) {
             Ok(_) => Ok(None),
@@ -126,10 +127,11 @@ impl Secrets {
         }
     }
 
-    /// As [`Secrets::reseal`], for all that a rotation finds: what neither key opens is lost already, so it is logged and passed over.
+    /// As [`Secrets::reseal`], for all that a rotation finds: a secret that neither key opens is lost, so it is logged
+    /// and skipped.
     ///
     /// # Errors
-    /// When this node cannot tell. Nothing may then be taken for sealed with the present key.
+    /// When this node cannot tell. The secret must then not be counted as sealed with the present key.
     pub fn reseal_found(&self, customer: &CustomerRecord, purpose: &str, sealed: &[u8]) -> Tried<Option<Vec<u8>>> {
         match self.reseal(customer, purpose, sealed) {
             Err(error @ SealError::Damaged) => {
@@ -148,9 +150,9 @@ impl Secrets {
         Ok(self.keyring.key(master)?.wrap(&DataKey::new(rand::random()), customer, rand::random()))
     }
 
-    /// The secrets that sign a customer's deliveries when the endpoint has none of its own. The first is the one that
-    /// counts, and the customer is shown; there is another while the operator exchanges the master key, and for
-    /// [`OVERLAP`] after it began.
+    /// The default secrets, which sign a customer's deliveries when the endpoint has none of its own. The first one is
+    /// current, and is shown to the customer; a second one signs as well while the operator exchanges the master key,
+    /// and for [`OVERLAP`] after the exchange began.
     ///
     /// # Errors
     /// When this node lacks the cluster's master key.
@@ -162,7 +164,7 @@ impl Secrets {
     ) -> Tried<Vec<String>> {
         let present = self.keyring.key(cluster.master())?;
         let overlaps = cluster.exchange.is_none_or(|exchange| {
-            // One that is about to begin, after one that ended long ago, is told by its key.
+            // The record of a completed exchange does not cover one that is about to begin; the wanted key shows that.
             let is_next = self.wanted() != cluster.master();
             is_next || now < exchange.began_at.plus(OVERLAP)
         });
@@ -170,7 +172,7 @@ impl Secrets {
         Ok(std::iter::once(present).chain(others).map(|key| default_secret(key.as_bytes(), customer)).collect())
     }
 
-    /// A new key for the deployment of a new cluster.
+    /// A new deployment key for a new cluster.
     pub fn new_deployment_key(&self) -> SealedKey {
         let secret: [u8; 32] = rand::random();
         seal_for_all(&self.keyring.current, &secret, DEPLOYMENT)
@@ -198,7 +200,7 @@ impl Secrets {
         self.keyring.unwrap(&cluster.deployment_key.wrapped_by, CustomerId(Uuid::nil()))
     }
 
-    /// Seals the private key of the cluster's authority, in PEM.
+    /// Seals the private key of the cluster's authority, given in PEM.
     ///
     /// # Errors
     /// When this node lacks the cluster's master key.
@@ -227,7 +229,7 @@ impl Secrets {
     }
 }
 
-/// Seals what is the whole deployment's, and no customer's.
+/// Seals a secret of the whole deployment, which belongs to no customer.
 fn seal_for_all(master: &MasterKey, plaintext: &[u8], purpose: &[u8]) -> SealedKey {
     let key = DataKey::new(rand::random());
     SealedKey {
@@ -335,7 +337,7 @@ mod tests {
         assert_eq!(signed(&after, &begun, 1_000), [of_new.as_str()]);
         assert!(before.default_webhook_secrets(&begun, customer, Timestamp(0)).is_err());
 
-        // The next exchange, long after the first: its own day has not begun.
+        // The next exchange comes long after the first, and has its own overlap, which has not begun.
         let third = MasterKey::new([3; 32]);
         let again = Secrets::new(Keyring { current: third.clone(), previous: Some(new) });
         assert_eq!(signed(&again, &begun, 10 * day), [of_new, default_secret(third.as_bytes(), customer)]);

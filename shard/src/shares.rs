@@ -1,5 +1,5 @@
-//! Places that accounts share, or addresses: so many in all, and only some of them one account's. Whoever asks for much waits
-//! behind itself, and leaves places to the others.
+//! Permits that accounts or addresses share: a total number, of which one account can hold only a part. An account with
+//! many requests waits for its own permits, and leaves the others to other accounts.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The places; accounts that hold and want none take no room.
+/// The permits. Accounts that neither hold nor await one use no memory.
 pub struct Shares<K = CustomerId> {
     all: Arc<Semaphore>,
     most_of_one: usize,
@@ -20,12 +20,12 @@ pub struct Shares<K = CustomerId> {
 
 type Accounts<K> = Mutex<HashMap<K, Arc<Semaphore>>>;
 
-/// What places are counted by.
+/// The key by which permits are counted.
 pub trait Account: Copy + Eq + Hash + Send + 'static {}
 
 impl<K: Copy + Eq + Hash + Send + 'static> Account for K {}
 
-/// A place; given back when it goes. Its fields go in this order: the account is forgotten last.
+/// A permit, released on drop. The field order is the drop order: the account's entry is removed last.
 pub struct Share<K: Account = CustomerId> {
     of_all: OwnedSemaphorePermit,
     of_own: OwnedSemaphorePermit,
@@ -33,7 +33,7 @@ pub struct Share<K: Account = CustomerId> {
 }
 
 impl<K: Account> Share<K> {
-    /// Leaves the place to the others at once, and to its own account after so long. From any thread.
+    /// Releases the permit to other accounts at once, and to its own account after `time`. Callable from any thread.
     pub fn rest(self, time: Duration, runtime: &Handle) {
         let Self { of_all, of_own, own } = self;
         drop(of_all);
@@ -50,8 +50,8 @@ impl<K: Account> Shares<K> {
         Self { all: Arc::new(Semaphore::new(most)), most_of_one, of_each: Arc::default() }
     }
 
-    /// Waits for a place, behind those that the account asked for before. What waits for its own account takes none of the
-    /// places of all.
+    /// Waits for a permit, behind earlier requests of the account. While it waits for its own account's permit, it
+    /// holds none of the shared ones.
     pub async fn take(&self, account: K) -> Share<K> {
         const OPEN: &str = "the places are never closed";
         let own = Own::of(&self.of_each, account, self.most_of_one);
@@ -60,7 +60,7 @@ impl<K: Account> Shares<K> {
         Share { of_all, of_own, own }
     }
 
-    /// A place, where one is free.
+    /// Takes a permit, if one is free.
     pub fn try_take(&self, account: K) -> Option<Share<K>> {
         let own = Own::of(&self.of_each, account, self.most_of_one);
         let of_own = own.places().try_acquire_owned().ok()?;
@@ -68,17 +68,17 @@ impl<K: Account> Shares<K> {
         Some(Share { of_all, of_own, own })
     }
 
-    /// Whether nobody holds or wants a place.
+    /// Whether nobody holds or awaits a permit.
     pub fn is_idle(&self) -> bool {
         self.of_each.lock().is_empty()
     }
 }
 
-/// An account that has a place, or wants one.
+/// An account that holds or awaits a permit.
 struct Own<K: Account> {
     accounts: Arc<Accounts<K>>,
     account: K,
-    /// `None` once it goes.
+    /// `None` once this is being dropped.
     places: Option<Arc<Semaphore>>,
 }
 
@@ -96,7 +96,7 @@ impl<K: Account> Own<K> {
 impl<K: Account> Drop for Own<K> {
     fn drop(&mut self) {
         let mut accounts = self.accounts.lock();
-        // Under the lock: of two that go at once, the second finds the map to be the only one that holds them.
+        // Dropped under the lock: of two entries dropped at once, the second sees that only the map still holds it.
         self.places = None;
         if accounts.get(&self.account).is_some_and(|places| Arc::strong_count(places) == 1) {
             accounts.remove(&self.account);
@@ -147,7 +147,7 @@ mod tests {
         drop(held);
         let held = waiting.await.unwrap();
         assert!(!shares.is_idle());
-        // One that gives up while it waits leaves nothing behind either.
+        // A request that is cancelled while it waits leaves nothing behind either.
         assert!(shares.take(account).now_or_never().is_none());
         drop(held);
         assert!(shares.is_idle());

@@ -1,4 +1,4 @@
-//! What simulated owners need of a shard beside its machine: the parts of the real one, what it reads of the state, and how it decides.
+//! Functions for simulated owners: reads of a shard's state, and the parts and decisions of the real owner.
 
 use model::id::{ChannelId, CustomerId, MessageId};
 use raft::machine::View;
@@ -13,12 +13,12 @@ pub use crate::owner::outbox_bytes::AccountBytes;
 use crate::records::{ChannelRow, MessagePointer, MessageRow, MessageState, OutboxEntry, decode};
 pub use crate::router::candidate;
 
-/// The live part of a channel; one that was never touched is as it is made.
+/// The row of a channel; a new one if the channel has none yet.
 pub fn channel(view: &dyn View, id: ChannelId, customer: CustomerId) -> ChannelRow {
     view.get(&keys::channel(id)).map_or_else(|| ChannelRow::new(id, customer), |row| decode(&row))
 }
 
-/// What a channel has accepted and the network not yet, in the order of acceptance.
+/// The messages that a channel has accepted and the network has not, in the order of acceptance.
 pub fn outbox(view: &dyn View, channel: ChannelId) -> Vec<MessageRow> {
     let (from, to) = keys::outbox_of(channel);
     let message = |(_, entry): &(Vec<u8>, Vec<u8>)| {
@@ -33,13 +33,13 @@ fn stored(view: &dyn View, channel: ChannelId, direction: Direction, id: &Messag
     Some(decode(&view.get(&keys::message(channel, pointer.occurred_at, pointer.row))?))
 }
 
-/// How far a message is; `None` when it is not stored.
+/// The status of a message; `None` if it is not stored.
 pub fn status(view: &dyn View, channel: ChannelId, direction: Direction, id: &MessageId) -> Option<MessageStatus> {
     let row = stored(view, channel, direction, id)?;
     Some(MessageState::read(view, &row).status)
 }
 
-/// How many messages of a channel are stored, of both directions.
+/// The number of stored messages of a channel, in both directions.
 pub fn messages(view: &dyn View, channel: ChannelId) -> usize {
     view.scan_range(keys::messages(channel, None, None), usize::MAX).len()
 }

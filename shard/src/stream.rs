@@ -1,18 +1,19 @@
-//! The event stream of a customer, as far as it is no HTTP.
+//! The event stream of a customer, without its HTTP side.
 //!
 //! ```text
 //!  shard of a channel            home: the shard of the customer's slot            any node
 //!  event ──► relay row ──pull──► ring: one order for all events of the account ──pull──► stream
 //! ```
 //!
-//! Events are born in the shards of their channels. While a customer is *streamed* (the directory says so, see
+//! Events originate in the shards of their channels. While a customer is *streamed* (a flag in the directory, see
 //! [`crate::cluster::Cluster::announce_stream`]), each event is also written into the shard's relay, in the same log
-//! entry. The customer's home pulls the relays of all shards and commits what it gets into the customer's ring. So the
-//! account's events have one order that is replicated, and a stream that ended on any node goes on at any other one
-//! from the id of the last event that it showed. A customer that nobody watches costs nothing.
+//! entry. The customer's coordinator (its *home*) pulls the relays of all shards and commits the events into the
+//! customer's ring. So the account's events have one replicated order, and a stream that ended on any node can continue
+//! on any other one after the id of the last event that it delivered. A customer without open streams costs nothing.
 //!
-//! - [`ring`]: what the state machine writes, and how it is read. [`places`]: how many streams an account has open.
-//! - `owner::streams`: both sides of a pull, and what the home answers to streams.
+//! - [`ring`]: the rows that the state machine writes, and how they are read. [`places`]: counts the open streams of an
+//!   account.
+//! - `owner::streams`: both sides of a pull, and the coordinator's responses to streams.
 
 pub mod notifier;
 pub mod places;
@@ -27,23 +28,23 @@ pub use state::stream::*;
 use self::notifier::Notifier;
 use self::places::Places;
 
-/// How long a ticket waits to be used.
+/// How long a ticket can be used.
 pub const TICKET_LIFE: Duration = Duration::from_secs(60);
 
-/// Names a stream that is about to open.
+/// A new id for a stream that is about to open.
 pub fn mint_stream() -> StreamId {
     let id = EventId::mint(Timestamp::now(), rand::random());
     StreamId(id.as_str().trim_start_matches("evt_").to_owned())
 }
 
-/// What an owner holds in memory for streams.
+/// An owner's in-memory state of streams.
 #[derive(Default)]
 pub struct Streams {
-    /// Open streams of the customers at home here.
+    /// Open streams of the customers whose coordinator is here.
     pub places: Places,
-    /// Rings when a customer's ring has grown.
+    /// Notifies when a customer's ring has grown.
     pub grown: Notifier<CustomerId>,
-    /// Rings when this shard has events for a home.
+    /// Notifies when this shard has events for a coordinator's shard.
     pub relayed: Notifier<ShardId>,
 }
 

@@ -1,5 +1,5 @@
-//! What the metrics of this crate say, for those who read them. Counters and histograms are there from the start: a rate of
-//! what has not happened yet is 0 and not unknown.
+//! Descriptions of this crate's metrics. Counters and histograms are registered at start, so that the rate of an event
+//! that has not happened yet is 0 and not unknown.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -81,15 +81,15 @@ pub fn describe() {
     drop(histogram!("gateway_inbound_to_webhook_seconds"));
 }
 
-/// The metrics of sends that the network took. They are looked up by name when they are first needed: a node installs its
-/// recorder before it serves anybody, and a handle that was made before that would count for nobody.
+/// The metrics of sends that the network accepted. Their handles are created at first use: a node installs its recorder
+/// before it serves requests, and handles created before that would record nothing.
 struct Sends {
     seconds: Histogram,
-    /// By message type, of which there are few.
+    /// By message type; there are few types.
     sent: RwLock<Vec<(&'static str, Counter)>>,
 }
 
-/// The network took a send of this message type, so long after it was accepted here.
+/// The network accepted a send of this message type, `took` after it was accepted here.
 pub(crate) fn sent(message_type: &'static str, took: Duration) {
     static SENDS: LazyLock<Sends> =
         LazyLock::new(|| Sends { seconds: histogram!("gateway_send_seconds"), sent: RwLock::default() });

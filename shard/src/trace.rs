@@ -1,8 +1,8 @@
-//! Traces: what a request, or a message that came in, set going on all nodes, as OpenTelemetry shows it.
+//! Traces: what a request or an inbound message caused on all nodes, for OpenTelemetry.
 //!
-//! Nothing is handed on for it. The ids of a trace and of its first span follow from the request id or the correlation id,
-//! which calls between nodes, stored messages and deliveries bear anyway. So whichever node does something adds to the
-//! trace, after a fail-over and days later too, and nodes of several releases understand each other.
+//! No trace context is passed between nodes. The ids of a trace and of its first span are derived from the request id
+//! or the correlation id, which calls between nodes, stored messages and deliveries carry anyway. So every node can add
+//! to the trace, even after a failover or days later, and nodes of several releases are compatible.
 
 use std::sync::OnceLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -13,33 +13,33 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
-/// Spans that wait to be exported; beyond that they are dropped and counted.
+/// Capacity of the queue of spans that wait to be exported; spans beyond it are dropped and counted.
 const QUEUE: usize = 8 * 1024;
 
 pub type TraceId = [u8; 16];
 pub type SpanId = [u8; 8];
 
-/// How a span stands to what is outside its process (OTLP's numbers).
+/// The kind of a span, with OTLP's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Internal = 1,
-    /// Answers somebody's request.
+    /// Serves a request.
     Server = 2,
-    /// Asks somebody.
+    /// Makes a request.
     Client = 3,
-    /// Takes what came by itself.
+    /// Processes something that arrived unrequested.
     Consumer = 5,
 }
 
-/// Where a span stands in its trace.
+/// The position of a span in its trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The span from which all others come; one a trace.
+    /// The root span; one per trace.
     First,
     Within,
 }
 
-/// Something that took time, and is over.
+/// A completed span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     pub trace: TraceId,
@@ -50,30 +50,31 @@ pub struct Span {
     /// Nanoseconds since 1970.
     pub start: u64,
     pub end: u64,
-    /// Texts and whole numbers.
+    /// Strings and integers.
     pub attributes: Vec<(&'static str, Value)>,
-    /// A span of the caller's own trace, to which this one is not joined: callers are strangers to each other.
+    /// A span of the caller's own trace. It is linked, not joined: a trace must not connect different callers.
     pub link: Option<(TraceId, SpanId)>,
-    /// Why it failed.
+    /// The reason of the failure, if the span failed.
     pub failure: Option<String>,
 }
 
-/// Where spans go.
+/// Takes completed spans.
 struct Recorder {
     queue: mpsc::Sender<Span>,
     sample: f64,
 }
 
-/// Installed once by the binary, as the recorder of metrics is; without it nothing is recorded.
+/// Installed once by the binary, like the metrics recorder; without it nothing is recorded.
 static RECORDER: OnceLock<Recorder> = OnceLock::new();
 
-/// Records from now on the part `sample` of all traces, each whole on every node. `None` when there is a recorder already.
+/// Starts recording the fraction `sample` of all traces; a sampled trace is recorded on every node. `None` if a
+/// recorder is installed already.
 pub fn install(sample: f64) -> Option<mpsc::Receiver<Span>> {
     let (queue, spans) = mpsc::channel(QUEUE);
     RECORDER.set(Recorder { queue, sample }).ok().map(|()| spans)
 }
 
-/// The trace that a request id or a correlation id stands for.
+/// The id of the trace of a request id or a correlation id.
 pub fn trace_of(origin: &str) -> TraceId {
     first_bytes("trace", origin)
 }
@@ -89,19 +90,19 @@ fn first_bytes<const N: usize>(what: &str, origin: &str) -> [u8; N] {
     bytes
 }
 
-/// Whether a trace is in the sample: by its id, so that all nodes judge alike.
+/// Whether a trace is sampled. This depends on its id alone, so that all nodes decide alike.
 fn is_sampled(trace: &TraceId, sample: f64) -> bool {
     let number = u32::from_be_bytes([trace[0], trace[1], trace[2], trace[3]]);
     f64::from(number) < sample * (f64::from(u32::MAX) + 1.0)
 }
 
-/// A span that is not over.
+/// A span that has not ended.
 pub struct Begun {
     span: Span,
     started: Instant,
 }
 
-/// Begins a span of the trace of a request id or a correlation id. `None` when nobody wants to know.
+/// Begins a span in the trace of a request id or a correlation id. `None` if the trace is not recorded.
 #[expect(clippy::disallowed_methods, reason = "spans last for less than the millisecond of a Timestamp")]
 pub fn begin(origin: &str, place: Place, kind: Kind, name: impl FnOnce() -> String) -> Option<Begun> {
     let recorder = RECORDER.get()?;
@@ -140,13 +141,13 @@ impl Begun {
         self
     }
 
-    /// Notes the caller's own span, as its `traceparent` tells (W3C Trace Context).
+    /// Links the caller's own span, as named by its `traceparent` header (W3C Trace Context).
     pub fn linked(mut self, traceparent: Option<&str>) -> Self {
         self.span.link = traceparent.and_then(parse_traceparent);
         self
     }
 
-    /// Dates the span's begin back to `start`, where that is earlier.
+    /// Moves the span's start back to `start`, if that is earlier.
     pub fn since(mut self, start: Timestamp) -> Self {
         self.span.start = u64::try_from(start.0).unwrap_or(0).saturating_mul(1_000_000).min(self.span.start);
         self
@@ -157,12 +158,12 @@ impl Begun {
         self
     }
 
-    /// In hex, as logs show it.
+    /// The trace id in hex, as in logs.
     pub fn trace(&self) -> String {
         hex::encode(self.span.trace)
     }
 
-    /// Ends the span, and hands it to the recorder.
+    /// Ends the span and hands it to the recorder.
     pub fn end(mut self) {
         let Some(recorder) = RECORDER.get() else { return };
         let began = self.span.end;
@@ -173,12 +174,12 @@ impl Begun {
     }
 }
 
-/// Counts spans that nobody will see.
+/// Counts spans that were dropped.
 pub fn dropped(count: u64) {
     counter!("gateway_spans_dropped_total").increment(count);
 }
 
-/// `00-<trace>-<span>-<flags>`; later versions begin in the same way.
+/// Parses `00-<trace>-<span>-<flags>`; later versions begin in the same way.
 fn parse_traceparent(text: &str) -> Option<(TraceId, SpanId)> {
     let mut parts = text.trim().split('-');
     let version = parts.next().filter(|version| version.len() == 2 && *version != "ff")?;

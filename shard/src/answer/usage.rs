@@ -1,4 +1,4 @@
-//! What an owner answers about what a customer has used in its shard.
+//! An owner's answers about a customer's usage in its shard.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use crate::usage::{Counts, Hour, UsageRow};
 /// Rows that are read from disk at a time.
 const CHUNK: usize = 512;
 
-/// Answers at the owner.
+/// Answers a usage request at the owner.
 ///
 /// # Errors
-/// `worker_at_capacity` when it takes too long.
+/// `worker_at_capacity` when the read takes too long.
 pub async fn answer(owner: &Arc<Owner>, request: UsageRequest, deadline: Instant) -> Result<UsageResponse, CallError> {
     let customer = request.account();
     let reader = owner.reader.clone();
-    // Months of many channels are many rows; the calls of others must not wait for them.
+    // Months of usage of many channels are many rows; reading them must not delay the calls of others.
     owner.node.reads.read(customer, deadline, move |patience| read(&patience.over(reader), request)).await
 }
 
@@ -76,7 +76,7 @@ fn days(
     DayUsage::at_most(most, days)
 }
 
-/// Looks at all rows of a customer in `[from, to)`, until `with` has had enough.
+/// Visits all rows of a customer in `[from, to)`, until `with` returns false.
 fn each(
     view: &dyn View,
     customer: CustomerId,
@@ -93,7 +93,7 @@ fn each(
 
 fn queued(view: &dyn View, channel: ChannelId) -> u64 {
     let (from, to) = keys::outbox_of(channel);
-    // The owner takes no more than it keeps, see `OFFLINE_QUEUE`.
+    // The scan is bounded: an owner queues at most `OFFLINE_QUEUE` sends of a channel.
     view.scan(&from, &to, usize::MAX).len() as u64
 }
 
@@ -117,7 +117,7 @@ mod tests {
     const NOON: Timestamp = Timestamp(1_767_268_800_000);
     const DAY_MILLIS: i64 = 86_400_000;
 
-    /// Two channels that send one message a day, and one of another customer.
+    /// Two channels that send one message a day each, and one of another customer.
     fn used(days: i64) -> (MemoryState, CustomerId, [ChannelId; 2]) {
         let (mut state, customer, channels) =
             (MemoryState::new(), CustomerId::random(), [(); 2].map(|()| ChannelId::random()));

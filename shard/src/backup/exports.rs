@@ -1,4 +1,4 @@
-//! A group's state from whichever node has it: the node that is asked fetches it over the peer port, piece by piece.
+//! Exports a group's state from any node that has it, over the peer port, in pieces.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,29 +23,29 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-/// The service under which nodes ask each other for states.
+/// The service number under which nodes export states to each other.
 const EXPORT_SERVICE: u16 = 273;
 
-/// Exports that run at once on a node: each keeps a moment of its store alive, which then cannot give back the room of
-/// what is deleted.
+/// The most concurrent exports on a node: each holds a snapshot of the store, which keeps the space of deleted data in
+/// use.
 const MOST_EXPORTS: usize = 4;
 
-/// Pieces that wait to be fetched.
+/// Pieces that are read ahead of the fetching node.
 const PIECES_AHEAD: usize = 2;
 
-/// How long a replica may take to see all that was answered before.
+/// How long a replica may take to apply everything that was acknowledged before the export.
 const BEGIN_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a piece may take.
+/// Timeout of fetching a piece.
 const PIECE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// An export that nobody has fetched from for so long is dropped.
+/// An export from which nothing was fetched for this long is dropped.
 const IDLE: Duration = Duration::from_secs(60);
 
 #[derive(Serialize, Deserialize)]
 enum Request {
     Begin(GroupId),
-    /// The next piece.
+    /// Asks for the next piece.
     Next(Uuid),
 }
 
@@ -58,13 +58,13 @@ enum Response {
     Failed(String),
 }
 
-/// An export that runs here.
+/// An export that this node serves.
 struct Running {
     pieces: Arc<tokio::sync::Mutex<mpsc::Receiver<io::Result<Bytes>>>>,
     used: Instant,
 }
 
-/// The exports of a node, and the way to those of others.
+/// The exports that a node serves, and the client of other nodes' exports.
 pub struct Exports {
     host: Arc<Host>,
     peers: Arc<Peers>,
@@ -73,17 +73,17 @@ pub struct Exports {
 }
 
 impl Exports {
-    /// Serves other nodes for as long as it lives.
+    /// Serves the exports of this node as long as the returned value lives.
     pub fn start(host: Arc<Host>, peers: Arc<Peers>, directory: Arc<Directory>) -> Arc<Self> {
         let exports = Arc::new(Self { host, peers, directory, running: Mutex::default() });
         exports.peers.serve(EXPORT_SERVICE, Arc::new(Service(Arc::downgrade(&exports))));
         exports
     }
 
-    /// The state of a group at a moment after this call: from here, or from another replica.
+    /// The state of a group at a moment after this call, from this node or another replica.
     ///
     /// # Errors
-    /// 503 when no replica could begin. The stream fails when the replica that it comes from goes.
+    /// 503 when no replica could begin. The stream fails when its replica is lost.
     pub async fn open(&self, group: GroupId) -> Result<ByteStream, CallError> {
         for node in self.holders(group) {
             match ask(&self.peers, node, Request::Begin(group), BEGIN_PATIENCE * 2).await {
@@ -95,7 +95,7 @@ impl Exports {
         Err(CallError::no_leader())
     }
 
-    /// The nodes that have a group, this one first.
+    /// The nodes that have a replica of the group, this one first.
     fn holders(&self, group: GroupId) -> Vec<NodeId> {
         let own = self.peers.node();
         let mut holders = self.directory.read(|state| match group {
@@ -133,7 +133,7 @@ impl Exports {
         Ok(id)
     }
 
-    /// How many are left.
+    /// Drops idle exports, and returns how many are left.
     fn drop_idle(&self) -> usize {
         let mut running = self.running.lock();
         running.retain(|_, each| each.used.elapsed() < IDLE);
@@ -158,7 +158,7 @@ impl Exports {
     }
 }
 
-/// Reads an export ahead of those who fetch it, and lets go of it when nobody does.
+/// Reads an export ahead of its fetches, and drops it when nothing is fetched.
 async fn pump(mut export: Export, out: mpsc::Sender<io::Result<Bytes>>) {
     while let Some(piece) = export.next().await {
         if !matches!(tokio::time::timeout(IDLE, out.send(piece)).await, Ok(Ok(()))) {
@@ -167,7 +167,7 @@ async fn pump(mut export: Export, out: mpsc::Sender<io::Result<Bytes>>) {
     }
 }
 
-/// Holds nothing alive that has been stopped.
+/// Holds a weak reference, so that it keeps no stopped node alive.
 struct Service(Weak<Exports>);
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! What a shard of a backup begins with in a new cluster.
+//! Adapts the rows of a shard's backup for a new cluster.
 
 use model::format::Foreign;
 use model::id::NodeId;
@@ -13,17 +13,17 @@ use crate::keys;
 use crate::records::{ChannelRow, StatusChange, encode};
 use state::media::record::MediaRow;
 
-/// Goes through the pairs of restored shards.
+/// Adapts the rows of restored shards.
 ///
-/// A session's credentials are older than what the network has seen of it since: going on with them by itself could send
-/// with keys that were used before, and would fight with the old cluster where that still runs. So no channel starts by
-/// itself; `connect` of a person is what says that the old cluster is gone.
+/// A session's credentials are older than what the network has seen since the backup: using them automatically could
+/// reuse message keys, and would compete with the old cluster if that still runs. So no channel starts automatically; a
+/// `connect` call by a person confirms that the old cluster is gone.
 pub struct Restorer {
     node: NodeId,
     at: Timestamp,
-    /// Channels that wait for a person's `connect`.
+    /// The number of channels that wait for a `connect` call.
     pub stopped: u64,
-    /// Channels that were being paired, and begin anew.
+    /// The number of channels that were being paired, and have to start over.
     pub unpaired: u64,
 }
 
@@ -32,10 +32,10 @@ impl Restorer {
         Self { node, at, stopped: 0, unpaired: 0 }
     }
 
-    /// What stands in the place of a pair.
+    /// The rows that replace a row of the backup.
     ///
     /// # Errors
-    /// [`Foreign`] for what this release cannot read.
+    /// [`Foreign`] for a row that this release cannot read.
     pub fn adapted(&mut self, key: Vec<u8>, value: Vec<u8>) -> Result<Pairs, Foreign> {
         if !keys::is_channel(&key) {
             return Ok(vec![(key, value)]);
@@ -61,7 +61,7 @@ impl Restorer {
             version,
             last_seen_at,
             reconnecting_since: None,
-            // The old cluster may have gone on after the backup was taken.
+            // The old cluster may have continued after the backup was taken.
             unwritten_from: None,
             moved_by: None,
             ..row
@@ -71,7 +71,7 @@ impl Restorer {
     }
 }
 
-/// The bytes that a pair of a shard refers to, and how many they are.
+/// The bytes that a row of a shard refers to, and their size.
 ///
 /// # Errors
 /// [`Foreign`] for a row that this release cannot read.

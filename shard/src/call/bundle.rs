@@ -1,5 +1,5 @@
-//! What is asked of a channel's owner when its session moves to another cluster: all that its driver keeps, and the numbers behind
-//! LIDs, part by part.
+//! Requests for moving a channel's session to another cluster, in parts: all that its driver stores, and the known
+//! LIDs.
 
 use std::fmt;
 
@@ -8,16 +8,16 @@ use model::time::Timestamp;
 use network::driver::Identity;
 use serde::{Deserialize, Serialize};
 
-/// What the rows of a part weigh at most, but for a single heavy one: stored, they make one command.
+/// The largest weight of a part's rows in bytes, except for a single larger row: a part is stored with one command.
 pub const PART: usize = 256 << 10;
 
-/// How many LIDs a part has at most.
+/// The most LIDs in a part.
 pub const LIDS: usize = 1_000;
 
-/// What a row takes in a command beside its name and its value: the seal, and what tells it from the next.
+/// The bytes that a row takes in a command in addition to its name and value: the seal and the encoding.
 const ROW_HEAD: usize = 64;
 
-/// What a driver keeps under a name, opened. Hidden from logs: whoever has all of a channel's can log in as it.
+/// A row of a driver's state, opened. Hidden from logs: all rows of a channel together allow to log in as it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateRow {
     pub name: String,
@@ -36,7 +36,7 @@ impl fmt::Debug for StateRow {
     }
 }
 
-/// A LID and the number behind it, by their local parts: what follows these is each cluster's own.
+/// A LID and its phone number, by their local parts: the rest of both addresses is each cluster's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LidPair {
     pub lid: String,
@@ -44,14 +44,14 @@ pub struct LidPair {
     pub first_seen_at: Timestamp,
 }
 
-/// Where a part begins: behind the name, or the LID, with which the one before ended.
+/// Where a part begins: after the name, or the LID, with which the previous part ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Place {
     Rows(Option<String>),
     Lids(Option<String>),
 }
 
-/// The next part of what a channel holds that rests.
+/// The next part of the state of a stopped channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Export {
     pub from: Place,
@@ -59,21 +59,22 @@ pub struct Export {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Exported {
-    /// The channel's version as this was read. Parts of several versions do not belong together: it may have run in between.
+    /// The channel's version at the time of the read. Parts of different versions must not be combined, as the channel
+    /// may have run in between.
     pub version: u64,
     pub identity: Identity,
     pub rows: Vec<StateRow>,
     pub lids: Vec<LidPair>,
-    /// Where it goes on; nowhere after the last part.
+    /// Where the next part begins; `None` after the last part.
     pub next: Option<Place>,
 }
 
-/// A step of an import; each is answered with the channel's version.
+/// A step of an import; the response to each is the channel's version.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Import {
-    /// Stops a channel without a session, and clears what an import before this one has left.
+    /// Stops a channel that has no session, and clears the remains of an earlier import.
     Begin { identity: Identity },
-    /// Stores a part, as long as nobody has moved the channel since it began. With the driver's credentials, which come last, the
-    /// channel can log in.
+    /// Stores a part, unless the channel's status has changed since `Begin`. The driver's credentials come in the last
+    /// part; with them the channel can log in.
     Rows { version: u64, rows: Vec<StateRow>, lids: Vec<LidPair> },
 }

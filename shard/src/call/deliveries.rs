@@ -1,4 +1,4 @@
-//! What is asked of an owner about its shard's deliveries.
+//! Requests to an owner about the deliveries of its shard.
 
 use model::id::{CustomerId, DeliveryId, EndpointId};
 use model::time::Timestamp;
@@ -27,19 +27,19 @@ pub enum DeliveryRequest {
     BeginBulk(BulkOperation),
     /// Counts and latencies of an endpoint since a time.
     Figures { customer: CustomerId, endpoint: EndpointId, since: Timestamp },
-    /// What a node tells the home of an endpoint's customer.
+    /// A node's report to the coordinator of an endpoint's customer.
     Report(Report),
-    /// Counts a call of a test route, at the customer's home.
+    /// Counts a call of a test route, at the customer's coordinator.
     TakeTest { customer: CustomerId },
-    /// What waits for each endpoint in this shard.
+    /// The waiting deliveries of each endpoint in this shard.
     Waiting,
-    /// How many deliveries a bulk operation would be about.
+    /// The number of deliveries that a bulk operation would affect.
     #[serde(rename = "CountSweep")]
     CountBulk(BulkOperation),
 }
 
 impl DeliveryRequest {
-    /// Whose it is, where it waits for the turn of its account.
+    /// The account in whose turn the request waits, if it waits for one.
     pub fn account(&self) -> Option<CustomerId> {
         match self {
             Self::Page { customer, .. }
@@ -58,7 +58,7 @@ pub enum DeliveryResponse {
     Page(DeliveryPage),
     Found(Option<Box<DeliveryDetail>>),
     Redelivered(Redelivered),
-    /// How many deliveries a bulk operation is about.
+    /// The number of deliveries that a bulk operation affects.
     Matched(u64),
     Figures(Figures),
     Ruled(Ruling),
@@ -66,7 +66,7 @@ pub enum DeliveryResponse {
     Waiting(Vec<Waiting>),
 }
 
-/// Whether an endpoint may be tested once more.
+/// Whether a test of an endpoint is allowed.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum Tested {
     Counted,
@@ -76,7 +76,7 @@ pub enum Tested {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Redelivered {
     Due(Box<DeliveryRecord>),
-    /// The delivery is to be attempted at once anyway.
+    /// The delivery is due already.
     DueAlready,
     NotFound,
 }
@@ -86,19 +86,19 @@ pub enum Redelivered {
 pub struct Waiting {
     pub endpoint: EndpointId,
     pub count: usize,
-    /// There are more than were counted.
+    /// Whether there are more than were counted.
     pub or_more: bool,
-    /// When the oldest of them was made.
+    /// When the oldest of them was created.
     pub oldest: Timestamp,
-    /// When the next attempt is due, be it in the past.
+    /// When the next attempt is due; may be in the past.
     pub next_due: Timestamp,
-    /// The oldest of them. Earlier releases do not say.
+    /// The oldest of them. Earlier releases do not report it.
     #[serde(default)]
     pub first: Option<DeliveryId>,
 }
 
 impl Waiting {
-    /// Adds what waits for the same endpoint in another shard.
+    /// Adds the deliveries that wait for the same endpoint in another shard.
     pub fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.or_more |= other.or_more;

@@ -1,27 +1,27 @@
-//! What is asked of a channel's owner about media.
+//! Requests to a channel's owner about media.
 
 use model::id::MediaId;
 use serde::{Deserialize, Serialize};
 
 use crate::media::record::{MediaDirection, MediaRow};
 
-/// Answered with `OwnerResponse::Media`, but for the list: `OwnerResponse::MediaPage`.
+/// Answered with `OwnerResponse::Media`, except the list, which is answered with `OwnerResponse::MediaPage`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum MediaWork {
-    /// Commits a row whose bytes are kept already. Asking again with the same row is the same.
+    /// Commits a row whose bytes are stored already. Idempotent for the same row.
     Add(Box<MediaRow>),
-    /// As `Add`, within what is left of the account's quota: `elsewhere` is what of it other shards hold.
+    /// As `Add`, within the account's quota of `limit` bytes, of which other shards hold `elsewhere`.
     AddWithin { row: Box<MediaRow>, limit: u64, elsewhere: u64 },
-    /// The row as it is.
+    /// Reads the present row.
     Get(MediaId),
-    /// As `Get`, but waits for the bytes of one that is `pending`, for as long as the call has time.
+    /// As `Get`, but waits for the bytes of `pending` media until the call's deadline.
     Await(MediaId),
-    /// Newest first; without a direction, what was uploaded or came in.
+    /// Newest first; without a direction, uploaded and inbound media.
     List { limit: usize, before: Option<MediaId>, direction: Option<MediaDirection> },
-    /// The answer is the row as it was; `None` when there is none to delete.
+    /// Deletes media. Returns the row as it was; `None` if there is none to delete.
     Delete(MediaId),
-    /// As `Delete`, which may have been done before: media that is deleted already is deleted by this very call. Owners of
-    /// earlier releases do not know it, and do not answer.
+    /// As `Delete`, repeated: media that is deleted already may have been deleted by the first try of this call. Owners
+    /// of earlier releases do not know this request, and do not answer it.
     DeleteAgain(MediaId),
 }
 
@@ -29,6 +29,6 @@ pub enum MediaWork {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct MediaPage {
     pub rows: Vec<MediaRow>,
-    /// Set when there may be more. A page may be short of its limit and still have a next one.
+    /// Set when there may be more rows. A page shorter than its limit can still have a next one.
     pub next: Option<MediaId>,
 }

@@ -1,4 +1,4 @@
-//! What is read of a channel's projection at its owner.
+//! Reads of a channel's projection at its owner.
 
 use model::address::Address;
 use model::business::OrderStatus;
@@ -9,27 +9,26 @@ use crate::projection::Kind;
 use crate::projection::chats::ChatPage;
 use crate::projection::contacts::ContactFilter;
 
-/// How many pairs of LID and phone address one answer holds: with the longest addresses they fill no page.
+/// The most pairs of LID and phone address in one response: even with the longest addresses they fit a page.
 pub const MOST_PAIRS: usize = 10_000;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Read {
     /// One row.
     Row { kind: Kind, id: String },
-    /// Rows of a kind that pass, in the order of their ids, behind an id.
+    /// Rows of a kind that match a filter, in the order of their ids, after an id.
     Page {
         kind: Kind,
         filter: Filter,
-        /// What the ids begin with.
+        /// A prefix of the ids.
         #[serde(default)]
         prefix: String,
         after: Option<String>,
         limit: usize,
-        /// Whoever asks knows that a page ends with the row that makes it [`LARGEST_PAGE`], and goes on behind it.
+        /// Whether the caller knows that the row that makes a page [`LARGEST_PAGE`] ends it, and continues after that.
         #[serde(default)]
         in_bytes: bool,
-        /// Whoever asks takes an [`OwnerResponse::Page`](super::OwnerResponse::Page), which may be short and have a next
-        /// one.
+        /// Whether the caller accepts an [`OwnerResponse::Page`](super::OwnerResponse::Page), which may be incomplete.
         #[serde(default)]
         marked: bool,
     },
@@ -37,29 +36,29 @@ pub enum Read {
     Chat(Address),
     /// Chats, each a [`ListedChat`](crate::projection::chats::ListedChat).
     Chats(ChatPage),
-    /// A row of a contact, by any of its addresses.
+    /// The row of a contact, by any of its addresses.
     Contact(Address),
-    /// Rows of contacts in the order of their ids, and how many pass in all.
+    /// Rows of contacts in the order of their ids, and how many match in all.
     Contacts {
         filter: ContactFilter,
         after: Option<String>,
         limit: usize,
-        /// As for a page.
+        /// As in `Page`.
         #[serde(default)]
         in_bytes: bool,
     },
-    /// Each a [`CommonGroup`](model::contact::CommonGroup).
+    /// Common groups, each a [`CommonGroup`](model::contact::CommonGroup).
     CommonGroups(Address),
     /// All rows of the block list.
     Blocked,
-    /// What is known of somebody's presence now.
+    /// The last known presence of a contact.
     Presence(Address),
-    /// Pairs of LID and phone address, each a [`KnownLidPair`], in the order of the LIDs, and how many there are in all. Of more
-    /// than [`MOST_PAIRS`] one more comes.
+    /// Pairs of LID and phone address, each a [`KnownLidPair`], in the order of the LIDs, and their total number. If
+    /// there are more than [`MOST_PAIRS`], one more than that is returned.
     Lids {
         lid: Option<Address>,
         phone: Option<Address>,
-        /// The local part of a LID: the pairs behind it.
+        /// The local part of a LID: only pairs after it are returned.
         #[serde(default)]
         after: Option<String>,
     },
@@ -67,13 +66,13 @@ pub enum Read {
     Labels { of: Option<Address> },
 }
 
-/// Which rows of a kind are wanted.
+/// Which rows of a kind match.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Filter {
-    /// Every row passes.
+    /// Every row matches.
     All,
-    /// Products.
+    /// Products in a collection.
     InCollection { collection: String },
-    /// By when they were placed, `since` included, and by status, where any is named.
+    /// Orders placed in `[since, until)`, with one of these statuses if any is given.
     Orders { since: Option<Timestamp>, until: Option<Timestamp>, statuses: Vec<OrderStatus> },
 }

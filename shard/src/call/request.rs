@@ -1,5 +1,5 @@
-//! What may be asked of a channel's owner, each with the one kind of reply that it has. Between nodes it goes as [`Work`],
-//! and its reply as [`OwnerResponse`].
+//! Typed requests to a channel's owner, each with its kind of reply. Between nodes a request is sent as [`Work`], and
+//! its reply as [`OwnerResponse`].
 
 use bytes::Bytes;
 use model::address::Address;
@@ -30,7 +30,7 @@ pub trait Request {
     /// The reply to a request that may have failed.
     ///
     /// # Errors
-    /// The request's own, and `internal_error` for a reply of another kind, which is a defect of the owner's.
+    /// The error of the request, and `internal_error` for a reply of another kind, which is a defect of the owner.
     fn result(response: Result<OwnerResponse, CallError>) -> Result<Self::Reply, CallError> {
         Self::reply(response?).ok_or_else(|| {
             tracing::error!("an owner answered with another kind of result");
@@ -39,17 +39,17 @@ pub trait Request {
     }
 }
 
-/// The status of the channel.
+/// Reads the status of the channel.
 pub struct GetStatus;
 
-/// A lifecycle call; `by_operator` tells the operator's disable from an account's.
+/// A lifecycle call; `by_operator` distinguishes a disable by the operator from one by the account.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Lifecycle {
     pub trigger: Trigger,
     pub by_operator: bool,
 }
 
-/// The QR text, starting a pairing when the status permits.
+/// The QR text; starts a pairing when the status permits.
 pub struct ShowQr;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -58,38 +58,38 @@ pub struct PairCode {
     pub display_name: Option<String>,
 }
 
-/// Whether a send to this address, or a story, would be taken now.
+/// Whether a send to this address, or a story, would be accepted now.
 pub struct CheckSend(pub Option<Address>);
 
-/// The media of a stored message, fetched from the network when its bytes are not here.
+/// The media of a stored message, fetched from the network if its bytes are not stored.
 pub struct MessageMedia(pub MessageId);
 
-/// A page of media, the newest first; without a direction, what was uploaded or came in.
+/// A page of media, newest first; without a direction, uploaded and inbound media.
 pub struct ListMedia {
     pub limit: usize,
     pub before: Option<MediaId>,
     pub direction: Option<MediaDirection>,
 }
 
-/// Something that the network does for the channel.
+/// An operation that the network does for the channel.
 pub struct Operate(pub Operation);
 
-/// A read that finds a row at most.
+/// A read that finds at most one row.
 pub struct ReadOne(pub Read);
 
 /// A read that finds rows.
 pub struct ReadMany(pub Read);
 
-/// A read of a page: its rows, and the id of the last that was looked at where looking for more of them was given up.
+/// A read of a page: its rows, and the id of the last row that was examined when the search was given up.
 pub struct ReadPage(pub Read);
 
 /// A read that finds rows, and how many there are in all.
 pub struct ReadCounted(pub Read);
 
-/// The directory has deleted the channel: end its session and wipe it.
+/// The directory has deleted the channel: ends its session and wipes it.
 pub struct DeleteChannel;
 
-/// Changes before a place: a time, and the version that the change there made.
+/// Status changes before a position: a time, and the version that the change at that time made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StatusHistory {
     pub limit: usize,
@@ -135,7 +135,7 @@ requests! {
     ReadMany => Vec<Bytes>: |Self(read)| Work::Read(read), OwnerResponse::Rows(rows) => rows;
     ReadPage => (Vec<Bytes>, Option<String>): |Self(read)| Work::Read(read),
         OwnerResponse::Page { rows, stopped_at } => (rows, stopped_at),
-        // Earlier releases do not say where they gave up.
+        // Earlier releases do not report where they gave up.
         OwnerResponse::Rows(rows) => (rows, None);
     ReadCounted => (Vec<Bytes>, usize): |Self(read)| Work::Read(read),
         OwnerResponse::Counted { rows, count } => (rows, count);

@@ -1,4 +1,4 @@
-//! Token buckets, at their homes.
+//! Calls to token buckets at their coordinators.
 
 use std::time::Instant;
 
@@ -12,10 +12,10 @@ use crate::call::{OwnerRequest, OwnerResponse, of_kind};
 use crate::leases::Paid;
 
 impl Cluster {
-    /// Takes a token from a customer's bucket, at its home. False when there was none.
+    /// Takes a token from a customer's bucket, at its coordinator. False if there was none.
     ///
     /// # Errors
-    /// 503 when the bucket's home cannot be found in time.
+    /// 503 when the coordinator does not answer in time.
     pub async fn charge_customer(
         &self,
         customer: CustomerId,
@@ -35,7 +35,7 @@ impl Cluster {
         Ok((level, taken))
     }
 
-    /// Gives a customer's token back. A refund that is lost costs one token.
+    /// Returns a customer's token. A refund that is lost costs one token.
     pub async fn refund_customer(&self, customer: CustomerId, context: &CallContext) {
         if self.leases.give_back(customer, Instant::now()) {
             return;
@@ -43,8 +43,8 @@ impl Cluster {
         let _ = self.ask(Slot::of_customer(customer), OwnerRequest::RefundCustomer { customer }, context).await;
     }
 
-    /// Counts an attempt at something over the whole cluster, such as a login with one address. The seconds until the
-    /// next one is possible, when this one is not.
+    /// Counts an attempt over the whole cluster, such as a login with one e-mail address. If it is refused, returns the
+    /// seconds until the next one is possible.
     ///
     /// # Errors
     /// As [`Cluster::charge_customer`].
@@ -59,13 +59,13 @@ impl Cluster {
         of_kind!(answer, OwnerResponse::Attempt { retry_after } => retry_after)
     }
 
-    /// Gives an attempt back. One that is lost costs an attempt.
+    /// Returns an attempt. A return that is lost costs one attempt.
     pub async fn return_attempt(&self, subject: Uuid, rule: AttemptRule, context: &CallContext) {
         let (slot, request) = (Slot::of_customer(CustomerId(subject)), OwnerRequest::ReturnAttempt { subject, rule });
         let _ = self.ask(slot, request, context).await;
     }
 
-    /// The bucket of a channel, or of the customer, uncharged.
+    /// The level of the bucket of a channel, or of the customer, without taking a token.
     ///
     /// # Errors
     /// As [`Cluster::charge_customer`].
@@ -83,7 +83,7 @@ impl Cluster {
         Ok(self.bucket(slot, request, context).await?.0)
     }
 
-    /// Takes a token from a channel's bucket and does nothing else. False when there was none.
+    /// Only takes a token from a channel's bucket. False if there was none.
     ///
     /// # Errors
     /// As [`Cluster::charge_customer`].

@@ -1,4 +1,4 @@
-//! Asks owners about deliveries: one shard, or all that may hold a customer's.
+//! Calls to owners about deliveries: to one shard, or to all that may hold a customer's.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ use crate::deliveries::view::DeliveryDetail;
 use crate::webhook::attempt::{AttemptOutcome, AttemptRequest};
 
 impl Cluster {
-    /// What waits for each endpoint over all shards.
+    /// The waiting deliveries of each endpoint, over all shards.
     ///
     /// # Errors
     /// 503 when one of the shards has no owner in time.
@@ -34,12 +34,12 @@ impl Cluster {
         Ok(all.into_values().collect())
     }
 
-    /// Whether deliveries bear the headers of Standard Webhooks, too.
+    /// Whether deliveries also carry the headers of Standard Webhooks.
     pub fn sends_standard_headers(&self) -> bool {
         self.attempter.sends_standard_headers()
     }
 
-    /// A page of a customer's deliveries, deleted channels' too, from all the shards that may hold some.
+    /// A page of a customer's deliveries, including those of deleted channels, from all shards that may hold some.
     ///
     /// # Errors
     /// 503 when one of the shards has no owner in time.
@@ -61,7 +61,7 @@ impl Cluster {
         Ok(DeliveryPage::merge(pages.into_iter().filter_map(page), limit, ascending))
     }
 
-    /// A customer's delivery with all that belongs to it.
+    /// A customer's delivery with its attempts.
     ///
     /// # Errors
     /// As [`Cluster::deliveries`].
@@ -95,7 +95,7 @@ impl Cluster {
         of_kind!(answer, OwnerResponse::Deliveries(DeliveryResponse::Redelivered(redelivered)) => redelivered)
     }
 
-    /// How many of an endpoint's deliveries a bulk operation would be about.
+    /// The number of an endpoint's deliveries that a bulk operation would affect.
     ///
     /// # Errors
     /// As [`Cluster::deliveries`].
@@ -103,10 +103,10 @@ impl Cluster {
         self.matched(DeliveryRequest::CountBulk(bulk.clone()), bulk.customer, context).await
     }
 
-    /// Begins work on many of an endpoint's deliveries and says how many they are.
+    /// Begins a bulk operation on an endpoint's deliveries, and returns how many it affects.
     ///
     /// # Errors
-    /// As [`Cluster::deliveries`]; shards that have answered go on with it all the same.
+    /// As [`Cluster::deliveries`]; shards that have answered continue with the operation nevertheless.
     pub async fn begin_bulk(&self, bulk: BulkOperation, context: &CallContext) -> Result<u64, CallError> {
         let customer = bulk.customer;
         self.matched(DeliveryRequest::BeginBulk(bulk), customer, context).await
@@ -125,7 +125,7 @@ impl Cluster {
         Ok(matched.into_iter().map(count).sum())
     }
 
-    /// How an endpoint's deliveries stand that were made at `since` or later.
+    /// Counts and latencies of an endpoint's deliveries that were created at `since` or later.
     ///
     /// # Errors
     /// As [`Cluster::deliveries`].
@@ -150,7 +150,7 @@ impl Cluster {
     /// Counts a call of a test route.
     ///
     /// # Errors
-    /// `rate_limited`, or 503 while the customer's home has no owner.
+    /// `rate_limited`, or 503 while the customer's coordinator does not answer.
     pub async fn take_test(&self, customer: CustomerId, context: &CallContext) -> Result<(), CallError> {
         let request = OwnerRequest::Deliveries(DeliveryRequest::TakeTest { customer });
         let answer = self.ask(Slot::of_customer(customer), request, context).await?;
@@ -162,7 +162,7 @@ impl Cluster {
         }
     }
 
-    /// Makes a request to a receiver that is no delivery.
+    /// Makes a request to a receiver that is not a delivery.
     pub fn probe(&self, request: AttemptRequest) -> BoxFuture<'_, AttemptOutcome> {
         Box::pin(self.attempter.attempt(request))
     }

@@ -1,4 +1,4 @@
-//! Keeps the gauges of what this node owns, and of how it is.
+//! Updates the gauges of this node's state and of what it owns.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use tokio_util::sync::CancellationToken;
 use super::Cluster;
 use crate::router::rss_bytes;
 
-/// How often the gauges are set.
+/// How often the gauges are updated.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// What has to be counted, such as the files of the disk, is looked at once in so many times.
+/// Gauges that are expensive to compute, such as the size of files, are updated once in this many rounds.
 const COUNTED_TURN: u32 = 8;
 
-/// An entry of the audit log may be written this much after the time that it bears.
+/// An audit log entry may be written this long after the time that it carries.
 const AUDIT_LATENESS: Duration = Duration::from_secs(600);
 
-/// Sets the gauges until the stop.
+/// Updates the gauges until `stop`.
 pub async fn keep(cluster: Arc<Cluster>, stop: CancellationToken) {
     let mut ticks = tokio::time::interval(EVERY);
     let mut turn = 0;
@@ -63,7 +63,7 @@ fn node(cluster: &Cluster) {
     gauge!("gateway_ready").set(if cluster.readiness().is_ready() { 1.0 } else { 0.0 });
     gauge!("gateway_draining").set(if cluster.readiness().draining { 1.0 } else { 0.0 });
     gauge!("gateway_shards_leaderless").set(cluster.router.leaderless() as f64);
-    // Before the first confirmation there is no age to tell.
+    // Before the first confirmation, the directory's age is unknown.
     if let Some(age) = cluster.directory().age() {
         gauge!("gateway_directory_age_seconds").set(age.as_secs_f64());
     }
@@ -80,7 +80,7 @@ async fn disk(cluster: &Cluster) {
     }
 }
 
-/// Endpoints of all customers, by whether they are called and, where the gateway itself has switched them off, why.
+/// The number of endpoints of all customers by state: enabled, disabled by the customer, or by the gateway and why.
 fn endpoints(cluster: &Cluster) {
     let state = |endpoint: &EndpointRecord| match (endpoint.enabled, endpoint.disabled_reason) {
         (true, _) => "enabled",
@@ -100,7 +100,7 @@ fn endpoints(cluster: &Cluster) {
     }
 }
 
-/// How long the certificates are good that this node shows and trusts, by the key of the configuration that names each.
+/// The remaining validity of the certificates that this node shows and trusts, by the configuration key of each.
 fn certificates(cluster: &Cluster) {
     for certificate in (cluster.router.about().certificates)() {
         let left = certificate.expires_at.0 - Timestamp::now().0;
@@ -112,12 +112,12 @@ fn certificates(cluster: &Cluster) {
 #[derive(Default)]
 struct Backups {
     last: Option<Timestamp>,
-    /// Up to when the log was looked through.
+    /// The time up to which the log has been searched.
     seen: Option<Timestamp>,
 }
 
 impl Backups {
-    /// The log is read back to the last look, and once, at the first, to the last backup or the begin of the log.
+    /// Reads the log back to the previous look; the first time, to the last backup or to the beginning of the log.
     async fn look(&mut self, cluster: &Arc<Cluster>) {
         let Some(formed_at) = cluster.directory().read(|state| state.cluster.as_ref().map(|known| known.formed_at))
         else {
@@ -132,7 +132,7 @@ impl Backups {
             let found = reader.directory().audit_log(&query, None, 1, usize::MAX, wanted);
             found.entries.first().map(|entry| entry.created_at)
         };
-        // What cannot be read now is at the next look.
+        // After a failed read, the next look covers the same entries.
         let Ok(found) = supervise::on_thread(look).await else { return };
         (self.last, self.seen) = (self.last.max(found), Some(now));
         let age = now.since(self.last.unwrap_or(formed_at));

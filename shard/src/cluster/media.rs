@@ -1,4 +1,4 @@
-//! Media as the HTTP side sees it: the store of this node, and calls to the owners of channels.
+//! Media as the HTTP layer sees it: the store of this node, and calls to the owners of channels.
 
 use std::time::{Duration, Instant};
 
@@ -16,22 +16,23 @@ use crate::media::spool::For;
 use crate::media::store::MediaStore;
 use crate::media::token::Token;
 
-/// How long a reader of a link waits for bytes that are still on their way.
+/// How long the request of a media link waits for bytes that are still being fetched.
 const PENDING_PATIENCE: Duration = Duration::from_secs(30);
 
 impl Cluster {
-    /// Bytes in and out, links, retention.
+    /// The media store of this node.
     pub fn media(&self) -> &MediaStore {
         &self.context.media
     }
 
-    /// The media that a verified link names, with its bytes: those of one that is `pending` are waited for.
+    /// The media that a verified link names, with its bytes; waits for the bytes of `pending` media.
     ///
     /// # Errors
-    /// `media_gone`, `not_found` for what never existed, 503 while the shard or the directory has no leader, or the bytes do not
-    /// come.
+    /// `media_gone`; `not_found` for media that never existed; 503 while the shard or the directory has no leader, or
+    /// when the bytes do not arrive.
     pub async fn linked_media(&self, token: &Token, context: &CallContext) -> Result<MediaRow, CallError> {
-        // No key is judged for a link: by an old copy of the directory, here and at the owner, it would outlive its channel.
+        // A link needs no API key, so only a fresh directory shows that its channel was deleted; with a stale copy,
+        // here or at the owner, the link would outlive the channel.
         if !self.directory.is_fresh() && self.directory.refresh(context.deadline).await.is_err() {
             return Err(CallError::no_leader());
         }
@@ -43,7 +44,7 @@ impl Cluster {
         let found = self.channel(token.customer, token.channel, None, MediaWork::Await(token.media), &context).await.1;
         let row = match found {
             Ok(row) => row.ok_or_else(|| CallError::not_found("media", &token.media.to_string()))?,
-            // The link was good: its media went with its channel.
+            // The link is valid, but its media was deleted with its channel.
             Err(error) if error.code == ErrorCode::ChannelNotFound => return Err(CallError::media_gone(None)),
             Err(error) => return Err(error),
         };
@@ -56,11 +57,11 @@ impl Cluster {
         }
     }
 
-    /// Fetches a URL that a caller names into a temporary file, which is never empty. A link of this gateway's own is read
-    /// from the store. `customer` is whose request it is.
+    /// Downloads a URL that a caller gave into a temporary file, which is never empty. A link of this gateway itself is
+    /// read from the store. `customer` is the account that makes the request.
     ///
     /// # Errors
-    /// [`FetchError`]; nothing is left behind.
+    /// [`FetchError`]; no file is left behind.
     pub fn fetch_media<'a>(
         &'a self,
         customer: CustomerId,
@@ -87,7 +88,7 @@ impl Cluster {
     }
 }
 
-/// A bad link fails as it would have over HTTP; what passes by itself stays what it is.
+/// Maps an invalid own link to the error that it would have returned over HTTP; temporary errors are kept.
 fn own_link(error: CallError) -> FetchError {
     let status = match error.code {
         ErrorCode::NotFound => 404,

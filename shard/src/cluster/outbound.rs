@@ -1,4 +1,4 @@
-//! The bytes of a send: fetched at the node that took the request, judged, and kept before the owner hears of them.
+//! The bytes of a send: the node that received the request fetches, checks and stores them before it calls the owner.
 
 use futures::future::BoxFuture;
 use model::error::CallError;
@@ -18,20 +18,20 @@ use crate::media::sniff;
 use crate::media::spool::For;
 use crate::media::voice;
 
-/// The type of a sticker's bytes.
+/// The MIME type of stickers.
 const WEBP: &str = "image/webp";
 
-/// The type of a voice note's bytes.
+/// The MIME type of voice notes.
 const OPUS: &str = "audio/ogg; codecs=opus";
 
 impl Cluster {
-    /// Makes a send of what a URL names, with what the account's quota leaves for it. The bytes are on a quorum of the
-    /// channel's shard when this returns; the row that refers to them comes to be with the message, which is when the quota is
-    /// judged for good. `field` is the path of the URL in the caller's body.
+    /// Makes a send of the media at a URL, with the space that the account's quota leaves for it. When this returns,
+    /// the bytes are on a quorum of the channel's shard. The row that refers to them is committed with the message,
+    /// which is also when the quota is finally checked. `field` is the path of the URL in the caller's body.
     ///
     /// # Errors
-    /// The codes of media, `plan_limit`, and `invalid_request` for bytes that cannot be sent as what they are said to
-    /// be; then nothing is left behind.
+    /// The codes of media, `plan_limit`, and `invalid_request` for bytes that do not fit the declared type; no bytes
+    /// are kept.
     pub fn send_media<'a>(
         &'a self,
         customer: CustomerId,
@@ -41,7 +41,7 @@ impl Cluster {
         context: &'a CallContext,
     ) -> BoxFuture<'a, Result<(SendBody, Option<MediaRoom>), CallError>> {
         Box::pin(async move {
-            // An account without room is not worth a fetch.
+            // Checked first, so that nothing is fetched for an account without space.
             self.media_room(customer, channel, None, context).await?;
             let url = &send.url;
             let Fetched { spooled, filename, .. } =
@@ -68,7 +68,7 @@ impl Cluster {
             let mut row = MediaRow { duration_seconds, ..row.with_bytes(spooled.stored(None)) };
             media.keep(channel, spooled).await?;
             let content = send.content(Media { filename, ..facts(&row) }, animated);
-            // What the caller said of the bytes belongs to them.
+            // The caller's description of the bytes belongs in their row.
             if let Some(said) = content.media() {
                 row.filename.clone_from(&said.filename);
                 (row.voice, row.view_once) = (said.voice, said.view_once);
@@ -78,7 +78,7 @@ impl Cluster {
     }
 }
 
-/// What is known of a row's bytes, as a message names them.
+/// The known properties of a row's bytes, as a message names them.
 fn facts(row: &MediaRow) -> Media {
     Media {
         id: Some(row.id),
@@ -91,7 +91,7 @@ fn facts(row: &MediaRow) -> Media {
     }
 }
 
-/// The name of a file after its conversion.
+/// The file name after the conversion to Opus.
 fn as_opus(filename: String) -> String {
     match filename.rsplit_once('.') {
         Some((stem, _)) if !stem.is_empty() => format!("{stem}.ogg"),
@@ -99,12 +99,12 @@ fn as_opus(filename: String) -> String {
     }
 }
 
-/// What bytes go out as.
+/// The type as which bytes are sent.
 #[derive(Debug, PartialEq, Eq)]
 struct Judged {
     mime_type: String,
     animated: bool,
-    /// Whether the bytes are to be converted to that type first.
+    /// Whether the bytes have to be converted to that type first.
     convert: bool,
 }
 
@@ -114,8 +114,8 @@ impl Judged {
     }
 }
 
-/// The bytes win for pictures, videos and stickers, the declaration for documents and sound. What is Opus already needs
-/// no conversion to it.
+/// Decides the type: by the bytes for pictures, videos and stickers, by the declaration for documents and audio. Bytes
+/// that are Opus already are not converted.
 fn judge(send: &MediaSend, head: &[u8]) -> Result<Judged, Violation> {
     let declared = send.said.media().map_or("", |media| media.mime_type.as_str());
     match &send.said {
@@ -129,7 +129,7 @@ fn judge(send: &MediaSend, head: &[u8]) -> Result<Judged, Violation> {
     }
 }
 
-/// Opus in Ogg: its first page holds one packet, which begins so (RFC 7845).
+/// Whether the bytes are Opus in Ogg: the first page holds a single packet, which begins with `OpusHead` (RFC 7845).
 fn is_opus(head: &[u8]) -> bool {
     head.starts_with(b"OggS") && head.get(28..36) == Some(b"OpusHead")
 }

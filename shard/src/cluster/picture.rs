@@ -1,4 +1,4 @@
-//! Pictures for groups and profiles, as callers name or send them.
+//! Pictures for groups and profiles, given by URL or uploaded.
 
 use model::error::CallError;
 use model::id::CustomerId;
@@ -11,11 +11,11 @@ use crate::media::picture::too_large;
 use crate::media::spool::{SpoolError, Spooled};
 
 impl Cluster {
-    /// Fetches a picture by its URL and makes it fit for the network. `field` names the URL in the caller's body.
+    /// Fetches a picture by its URL and converts it for the network. `field` names the URL in the caller's body.
     ///
     /// # Errors
-    /// `media_fetch_failed`, `media_fetch_blocked`, `media_too_large` above 5 MB, and `invalid_request` with an issue at
-    /// `field` for what is no picture.
+    /// `media_fetch_failed`, `media_fetch_blocked`, `media_too_large` above 5 MB, and `invalid_request` with an issue
+    /// at `field` for bytes that are not a picture.
     pub async fn picture_at(
         &self,
         customer: CustomerId,
@@ -30,11 +30,11 @@ impl Cluster {
         self.picture_of(customer, fetched.spooled, field).await
     }
 
-    /// Makes a picture that arrived whole fit for the network.
+    /// Converts an uploaded picture for the network.
     ///
     /// # Errors
-    /// `media_too_large` above 5 MB, `invalid_request` with an issue at `field` for what is no picture, 503 when too many
-    /// wait for their turn.
+    /// `media_too_large` above 5 MB, `invalid_request` with an issue at `field` for bytes that are not a picture, 503
+    /// when too many conversions wait.
     pub async fn picture_of(&self, customer: CustomerId, spooled: Spooled, field: &str) -> Result<Picture, CallError> {
         if spooled.size > LARGEST_PICTURE {
             return Err(too_large(spooled.size));

@@ -1,4 +1,4 @@
-//! This node's own place in the cluster: how it is taken, and what becomes of it as its record changes.
+//! This node's own membership: joining the cluster, and following changes of its record in the directory.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use super::Cluster;
 use crate::membership::{Excluded, Membership};
 use crate::nodes::Nodes;
 
-/// How often a node looks at its own record, when nothing is heard of it.
+/// How often a node checks its own record when no change is signalled.
 const OWN_RECORD_CHECK: Duration = Duration::from_secs(2);
 
 /// Becomes a member, then hosts shards until the node stops.
@@ -38,8 +38,8 @@ pub(super) async fn join(
     }
 }
 
-/// Drains this node when its record says so, and undrains it; and excludes it when its record is gone for good, or when
-/// something is sealed under a master key that it lacks. The leaderships go as each shard's owner sees it.
+/// Drains or undrains this node as its record says. Excludes it when its record was removed for good, or when something
+/// is sealed under a master key that it lacks. Each shard's owner then transfers its own leadership.
 pub(super) async fn follow_own_record(cluster: Arc<Cluster>, stop: CancellationToken) {
     let mut changes = cluster.directory.changes();
     let mut told = false;
@@ -49,7 +49,7 @@ pub(super) async fn follow_own_record(cluster: Arc<Cluster>, stop: CancellationT
         let (own, removed) = cluster.directory.read(|state| {
             (state.nodes.get(&cluster.node).map(|node| node.state), state.removed.contains_key(&cluster.node))
         });
-        // Asked before the reading: what it heard last may be of before the exchange that let a key go.
+        // Checked before the read: a stale copy may predate the exchange that dropped a master key.
         let is_fresh = cluster.directory.is_fresh();
         if let Some(lacking) = cluster.directory.read(|state| cluster.secrets().lacking(state)) {
             if is_fresh {

@@ -1,4 +1,4 @@
-//! Asks the owners of all shards that may hold a part of what a customer has used.
+//! Calls to the owners of all shards that may hold a part of a customer's usage.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ use crate::media::command::MediaRoom;
 use crate::usage::{Counts, Hour};
 
 impl Cluster {
-    /// What a customer used on the days of `[from, to)`, deleted channels included: by day, or by day and channel.
-    /// Days without use are left out. `None` when that makes more than `most` rows.
+    /// A customer's usage on the days of `[from, to)`, including deleted channels: by day, or by day and channel. Days
+    /// without usage are omitted. `None` when there are more than `most` rows.
     ///
     /// # Errors
     /// 503 when one of the shards has no owner in time.
@@ -37,7 +37,7 @@ impl Cluster {
         Ok(DayUsage::at_most(most, days))
     }
 
-    /// What a customer used in the hours of `[from, to)`, deleted channels included. Hours without use are left out.
+    /// A customer's usage in the hours of `[from, to)`, including deleted channels. Hours without usage are omitted.
     ///
     /// # Errors
     /// As [`Cluster::usage`].
@@ -58,8 +58,8 @@ impl Cluster {
         Ok(hours)
     }
 
-    /// What a customer used from an hour on, and what of it waits now: of one channel, or of all. `live` are its
-    /// channels, or the one.
+    /// A customer's usage from an hour on, and its presently waiting sends and deliveries: of one channel, or of all.
+    /// `live` are the customer's channels, or that one.
     ///
     /// # Errors
     /// As [`Cluster::usage`].
@@ -89,22 +89,22 @@ impl Cluster {
         Ok(figures)
     }
 
-    /// How many bytes of media an account keeps, by shard, as far as they say it in time.
+    /// The bytes of media that an account stores, by shard; without the shards that do not answer in time.
     pub async fn media_kept(&self, customer: CustomerId, context: &CallContext) -> BTreeMap<ShardId, u64> {
         self.context.media_kept(customer, &context.request_id, context.deadline).await
     }
 
-    /// About how many bytes of messages and deliveries an account keeps, as far as its shards say it in time.
+    /// The approximate bytes of messages and deliveries that an account stores, in the shards that answer in time.
     pub async fn message_bytes(&self, customer: CustomerId, context: &CallContext) -> u64 {
         let shards = self.context.shards_of_customer(customer);
         let told = self.context.message_bytes(shards, Some(customer), &context.request_id, context.deadline).await;
         told.iter().flat_map(|(_, told)| told).map(|(_, bytes)| bytes).sum()
     }
 
-    /// Refuses media that an account has no room for: `size` bytes more, or any at all. What of its quota is left is told
-    /// with what other shards than the channel's hold, so that the channel's own can judge the last word: uploads at the
-    /// same time into channels of one shard never exceed the quota together, and those into several at most by what comes
-    /// in at the same moment.
+    /// Checks that an account's quota has space for media: for `size` bytes, or for any at all. Returns the quota with
+    /// the bytes that shards other than the channel's hold, so that the channel's shard can make the final decision:
+    /// concurrent uploads into channels of one shard never exceed the quota together, and those into several shards
+    /// only by what arrives at the same moment.
     ///
     /// # Errors
     /// `plan_limit`.
@@ -123,7 +123,8 @@ impl Cluster {
         Ok(Some(room))
     }
 
-    /// What an account may keep, and what it keeps in the channel's shard; `None` while the cluster's format knows no quotas.
+    /// The account's media quota with the bytes in other shards, and the bytes in the channel's shard; `None` while the
+    /// cluster's format has no quotas.
     pub async fn media_left(
         &self,
         customer: CustomerId,

@@ -1,4 +1,4 @@
-//! Assigns the leaders of shards, by the weights of nodes and by what the shards have to do. Pure.
+//! Assigns the leaders of shards by the weights of nodes and the loads of shards. Pure.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,16 +8,16 @@ use raft::directory::records::NodeRecord;
 
 use super::load::{Burden, Loads};
 
-/// Loads are measured, so they sway. Leads that are assigned already stay where they are while no move of one of them
-/// would even out more than one part in so many of its two nodes' traffic: so what was assigned once is assigned the
-/// same again while each shard's traffic stays within a tenth of what it was.
+/// Measured loads fluctuate. Assigned leaderships stay where they are unless moving one of them would even out more
+/// than one part in `PARTS_TOLERATED` of the traffic of its two nodes. So an assignment is stable while each shard's
+/// traffic stays within a tenth of what it was.
 const PARTS_TOLERATED: u128 = 4;
 
 /// The nodes that may hold each shard.
 pub(super) type Placed = [(ShardId, Vec<NodeId>)];
 
-/// Assigns all leaders. Whoever leads a shard goes on with it where it can; when what the nodes bear is too uneven
-/// then, leaderships move as long as that evens it out, at most so many: those first that even out the most.
+/// Assigns all leaders. Present leaders stay where possible. If the load of the nodes is then too uneven, up to `most`
+/// leaderships move while that evens it out, those first that even out the most.
 pub(super) fn assign_leaders(
     placed: &Placed,
     leaders: &BTreeMap<ShardId, NodeId>,
@@ -36,13 +36,13 @@ struct Assignment<'a> {
     weights: BTreeMap<NodeId, u64>,
     leaders: BTreeMap<ShardId, NodeId>,
     bears: BTreeMap<NodeId, Burden>,
-    /// Shards that nobody led who can lead them further.
+    /// Shards whose former leader cannot continue, or that had none.
     newly_led: BTreeSet<ShardId>,
 }
 
 impl<'a> Assignment<'a> {
-    /// With the leaderships of the present leaders, and those that these cannot have assigned to the others, the
-    /// busiest shards first.
+    /// Starts from the leaderships of the present leaders. Shards whose leader cannot continue are assigned to other
+    /// nodes, the busiest shards first.
     fn begin(placed: &'a Placed, leaders: &BTreeMap<ShardId, NodeId>, nodes: &[NodeRecord], loads: &'a Loads) -> Self {
         let mut assignment = Self {
             placed,
@@ -61,7 +61,7 @@ impl<'a> Assignment<'a> {
         }
         open.sort_by_key(|(shard, _)| Reverse(loads.of(*shard)));
         for (shard, replicas) in open {
-            // In thousandths of the weight, so that whole numbers compare.
+            // In thousandths of the weight, so that integers can be compared.
             let then = |id: &NodeId| (assignment.bears(*id).load + loads.of(shard)) * 1000 / assignment.weight(*id);
             if let Some(leader) = replicas.iter().copied().min_by_key(then) {
                 assignment.give(shard, leader);
@@ -88,19 +88,19 @@ impl<'a> Assignment<'a> {
 
     fn even_out(&mut self, most: usize) {
         let mut all_may_move = false;
-        // The sum of the squares of what nodes bear, each by its weight, falls with every step, so this ends.
+        // This ends, because the sum of the squares of the nodes' loads by weight falls with every step.
         for _ in 0..most {
-            // Somebody has to take those that are newly led, whoever it is; the others are better left alone.
+            // Newly led shards change their leader anyway, so they may go to any node; the others had better stay.
             all_may_move = all_may_move || self.moves().any(|each| each.evens_out_much);
             let may_move = |each: &Gain| all_may_move || self.newly_led.contains(&each.shard);
-            // Of moves that are equally good the first, so that every node assigns the same.
+            // Of equally good moves the first wins, so that every node computes the same assignment.
             let better = |best: Gain, each: Gain| if each.gain > best.gain { each } else { best };
             let Some(best) = self.moves().filter(may_move).reduce(better) else { return };
             self.give(best.shard, best.to);
         }
     }
 
-    /// The leaderships that would be better off at another replica.
+    /// The leaderships that would be better at another replica.
     fn moves(&self) -> impl Iterator<Item = Gain> + '_ {
         self.placed.iter().flat_map(move |(shard, replicas)| {
             let from = self.leaders.get(shard).copied();
@@ -112,7 +112,7 @@ impl<'a> Assignment<'a> {
         let load = u128::from(self.loads.of(shard));
         let weight = |node| u128::from(self.weight(node));
         let (gives, takes) = (self.bears(from), self.bears(to));
-        // The sum of squares falls by the difference of the two, times the load, by both weights.
+        // The sum of squares falls by the difference of these two, times the load, divided by both weights.
         let less = (2 * u128::from(gives.load)).checked_sub(load)? * weight(to);
         let more = (2 * u128::from(takes.load) + load) * weight(from);
         let evened_out = less.checked_sub(more).filter(|difference| *difference > 0 && from != to)?;
@@ -127,7 +127,7 @@ impl<'a> Assignment<'a> {
     }
 }
 
-/// A lead that would be better off elsewhere.
+/// A leadership that would be better elsewhere.
 struct Gain {
     shard: ShardId,
     to: NodeId,
@@ -159,7 +159,7 @@ mod tests {
         Loads::of_traffic((1..).zip(traffic.iter().copied()))
     }
 
-    /// Three replicas of each shard, somewhere among the nodes.
+    /// Three replicas of each shard, spread over the nodes.
     fn scattered(at: &[u64]) -> Vec<(ShardId, Vec<NodeId>)> {
         let replicas = |at: &u64| (0..3).map(|next| (at + next) % NODES + 1).collect();
         (1..).zip(at.iter().map(replicas)).collect()

@@ -1,5 +1,5 @@
-//! Has the placement changed, step by step, while this node leads the directory. Everything that it knows stands in the
-//! directory, so that whoever leads next goes on where this one ended.
+//! Executes changes of the placement step by step while this node leads the directory. Its whole state is in the
+//! directory, so that the next leader continues where this one stopped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use super::load_balancer::{LoadBalancer, Rules};
 use super::plan;
 use crate::router::Router;
 
-/// How often the leader looks.
+/// How often the leader looks for work.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// How long one update may take; what fails is tried again at a later look.
+/// Timeout of one update; failed updates are retried at a later look.
 const UPDATE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How many moves run at once when nobody says otherwise: each copies a shard's state, and sends must not feel it.
+/// The default number of concurrent moves: each copies a shard's state, and sends must not be slowed down.
 pub const AT_ONCE: u16 = 2;
 
-/// How many leaderships move at once that nobody asked to be moved: it is the busy shards that move.
+/// The number of concurrent moves of leaderships that nobody requested: these shards are busy ones.
 const LEADS_AT_ONCE: u16 = 1;
 
-/// What is to be done next.
+/// The next step.
 #[derive(Debug, PartialEq)]
 enum Step {
     Start(u64, Vec<u16>),
@@ -43,14 +43,14 @@ enum Step {
     Remove(NodeId),
 }
 
-/// Drives changes of the placement until cancelled.
+/// Executes changes of the placement until cancelled.
 pub async fn run(directory: Arc<Directory>, router: Arc<Router>, rules: Rules, stop: CancellationToken) {
     let mut failure_detector = FailureDetector::default();
     let mut load_balancer = LoadBalancer::new(rules);
     let mut ticks = supervise::ticks(LOOK_EVERY);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         if directory.group().leadership().borrow().ready_epoch.is_none() {
-            // The node that leads now has made observations of its own: these are out of date.
+            // Another node leads now and makes its own observations: the ones of this node are out of date.
             failure_detector = FailureDetector::default();
             load_balancer = LoadBalancer::new(rules);
             continue;
@@ -103,7 +103,7 @@ async fn take(directory: &Directory, step: Step) -> Result<(), UpdateError> {
     }
 }
 
-/// The nodes that get a replica by moves that run or wait, and those that could get one where replicas are missing.
+/// The nodes that get a replica by running or waiting moves, and, where replicas are missing, all that could get one.
 fn awaited(state: &DirectoryState) -> BTreeSet<NodeId> {
     let holders = holders(state);
     if state.layout.as_ref().is_none_or(|layout| !layout.is_running())
@@ -137,7 +137,7 @@ fn next(
     }
     let away = &away.silent | &away.full;
     let mut moves = plan::repair(&present, &holders(state), &away, &load_balancer.loads);
-    // All moves of a shard or none: each begins where the one before it ends.
+    // Either all moves of a shard start or none: each begins where the previous one ends.
     let waits = |each: &&MoveRecord| goes_to(each, &away);
     let waiting: BTreeSet<ShardId> = moves.iter().filter(waits).map(|each| each.shard).collect();
     moves.retain(|each| !waiting.contains(&each.shard));
@@ -158,8 +158,9 @@ fn next(
     (!moves.is_empty()).then(|| Step::EvenOut(begin(state, moves, LEADS_AT_ONCE, true, now)))
 }
 
-/// The first move that runs towards a node that leaves, or is dead. One that has its replica already is waited for: it has
-/// the shard, and comes back with it or is removed. Then the first towards one that has been full for long.
+/// A new target for the first running move that goes to a node that leaves or is dead. A dead node that had its replica
+/// before the move is waited for: it returns with the shard, or is removed. If there is no such move, a new target for
+/// the first move that goes to a node that has been full for long.
 fn retarget(state: &DirectoryState, layout: &LayoutRecord, away: &Away) -> Option<LayoutCommand> {
     let nodes = holders(state);
     let running = || layout.moves.iter().filter(|each| each.state == MoveState::Running);
@@ -173,19 +174,19 @@ fn retarget(state: &DirectoryState, layout: &LayoutRecord, away: &Away) -> Optio
     Some(LayoutCommand::Retarget { number: layout.number, shard: moving.shard, to, leader })
 }
 
-/// Whether a move may give a replica to a node, or leave one there, where none is given to others.
+/// Whether a move may give a replica to a node, or leave one there, when nodes in `others` must get none.
 fn may_have(each: &MoveRecord, node: &NodeRecord, others: &BTreeSet<NodeId>) -> bool {
     each.from.contains(&node.id) || !others.contains(&node.id)
 }
 
-/// Where a move goes instead that gives no replica to these nodes.
+/// A new target for a move that gives no replica to the nodes in `without`.
 fn elsewhere(each: &MoveRecord, nodes: &[NodeRecord], without: &BTreeSet<NodeId>) -> Option<(Vec<NodeId>, NodeId)> {
     let left: Vec<NodeRecord> = nodes.iter().filter(|node| may_have(each, node, without)).cloned().collect();
     plan::elsewhere(each, &left)
 }
 
-/// Where a move goes instead that gives a replica to a node that has been full for long, if no replica is given up by that: else it
-/// waits for room.
+/// A new target for a move that gives a replica to a node that has been full for long, unless the shard would get fewer
+/// replicas by that: then the move waits for space.
 fn around_full(each: &MoveRecord, nodes: &[NodeRecord], away: &Away) -> Option<(Vec<NodeId>, NodeId)> {
     if !goes_to(each, &away.full_for_long) {
         return None;
@@ -199,8 +200,8 @@ fn goes_to(each: &MoveRecord, nodes: &BTreeSet<NodeId>) -> bool {
     each.to.iter().any(|node| nodes.contains(node) && !each.from.contains(node))
 }
 
-/// The moves that may start: one of a shard at a time, in their order. Those that go to nodes that are full wait for room there, and
-/// hold up no others; one that can be led elsewhere starts, and then is.
+/// The moves that may start: one of a shard at a time, in their order. A move to a full node waits for space there, and
+/// delays no others; if it can be retargeted, it starts, and is retargeted then.
 fn due(layout: &LayoutRecord, nodes: &[NodeRecord], away: &Away) -> Vec<u16> {
     let of = |state| layout.moves.iter().filter(move |each| each.state == state);
     let going_on = of(MoveState::Running).filter(|each| !goes_to(each, &away.full)).count();
@@ -217,12 +218,12 @@ fn due(layout: &LayoutRecord, nodes: &[NodeRecord], away: &Away) -> Vec<u16> {
     shards
 }
 
-/// The nodes that replicas may stand on.
+/// The nodes that may hold replicas.
 pub fn holders(state: &DirectoryState) -> Vec<NodeRecord> {
     state.nodes.values().filter(|node| node.state.holds_replicas()).map(|node| (**node).clone()).collect()
 }
 
-/// A change of the layout that follows the last one.
+/// A new change of the layout, numbered after the last one.
 pub fn begin(
     state: &DirectoryState,
     moves: Vec<MoveRecord>,

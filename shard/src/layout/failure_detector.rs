@@ -1,4 +1,4 @@
-//! Since when the nodes that moves wait for have not answered, and which of them have no room.
+//! Tracks since when the nodes that moves wait for have not answered, and which of them are out of space.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -10,37 +10,37 @@ use raft::room::Level;
 use crate::nodes::Nodes;
 use crate::router::Router;
 
-/// A node that is silent for so long is taken for dead: longer than a restart, its replay of the log included.
+/// A node that is silent for this long is considered dead: longer than a restart, including the replay of its log.
 const DEAD_AFTER: Duration = Duration::from_secs(60);
 
-/// A node that says for so long that it has no room gets none in time for a move that goes there.
+/// A node that has been full for this long is not expected to get space in time for a move.
 const FULL_FOR_LONG: Duration = Duration::from_secs(600);
 
-/// How long a node may take to answer.
+/// Timeout of a node's answer.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// What the node that leads the directory knows of it. Another one begins to count anew.
+/// The observations of the directory's leader. A new leader starts without any.
 #[derive(Debug, Default)]
 pub struct FailureDetector {
     since: BTreeMap<NodeId, Instant>,
     full_since: BTreeMap<NodeId, Instant>,
 }
 
-/// Who cannot be given replicas now.
+/// The nodes that cannot get replicas now.
 #[derive(Debug, Default)]
 pub struct Away {
-    /// Does not answer at the last look.
+    /// Nodes that did not answer at the last look.
     pub silent: BTreeSet<NodeId>,
-    /// Says that it has no room.
+    /// Nodes that report that they are out of space.
     pub full: BTreeSet<NodeId>,
-    /// Of which nobody expects any more that somebody makes room on it soon.
+    /// Nodes that have been full for so long that nobody is expected to make space soon.
     pub full_for_long: BTreeSet<NodeId>,
-    /// For so long that nobody waits for them any more.
+    /// Nodes that have been silent for so long that they are no longer waited for.
     pub dead: BTreeSet<NodeId>,
 }
 
 impl FailureDetector {
-    /// Asks these nodes, and those that were silent before, until they are heard.
+    /// Asks these nodes, and those that were silent before, until they answer.
     pub async fn look(&mut self, awaited: BTreeSet<NodeId>, router: &Router) {
         let members: BTreeSet<NodeId> = router.members().into_iter().collect();
         self.since.retain(|node, _| members.contains(node));
@@ -56,7 +56,7 @@ impl FailureDetector {
         }
     }
 
-    /// Takes how much room a node says that it has; `None` of one that said nothing.
+    /// Records the level of space that a node reports; `None` if it did not answer.
     fn note(&mut self, node: NodeId, room: Option<Level>, now: Instant) {
         let Some(room) = room else {
             self.since.entry(node).or_insert(now);
@@ -70,7 +70,7 @@ impl FailureDetector {
         }
     }
 
-    /// Who cannot be given replicas at a time.
+    /// The nodes that cannot get replicas at a time.
     pub fn away(&self, now: Instant) -> Away {
         let for_long = |nodes: &BTreeMap<NodeId, Instant>, long: Duration| -> BTreeSet<NodeId> {
             nodes.iter().filter(|(_, since)| now.duration_since(**since) >= long).map(|(node, _)| *node).collect()

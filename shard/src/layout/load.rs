@@ -1,7 +1,7 @@
-//! How much the shards have to do, for the assignment of their leaders.
+//! The loads of shards, for the assignment of their leaders.
 //!
-//! What a shard has to do is measured as the work that its log brings ([`raft::group::Group::applied_per_second`]), by each
-//! of its replicas; it is whoever leads that has the rest of it, the sessions and the deliveries.
+//! The load of a shard is measured by each of its replicas as the work of its log
+//! ([`raft::group::Group::applied_per_second`]). The rest of its work, sessions and deliveries, is done by its leader.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,25 @@ use model::id::{NodeId, ShardId};
 
 use crate::report::NodeStatus;
 
-/// The load of a shard that has nothing to do: a quiet shard counts, too. Loads are whole numbers of thousandths of it.
+/// The load of an idle shard: an idle shard counts, too. Loads are integers, in thousandths of an idle shard.
 pub const QUIET: u64 = 1_000;
 
-/// How much work in a second counts for one quiet shard more.
+/// The work per second that counts as one idle shard more.
 const WORK_OF_A_SHARD: u64 = 200;
 
-/// A cluster that has less work in a second for each of its nodes is quiet: its shards all count alike, as the little
-/// that they differ by comes and goes.
+/// The work per second and node below which a cluster is idle: small differences fluctuate, so all shards count alike.
 const QUIET_WORK: u64 = 200;
 
-/// The loads of all shards at one moment. By default all are quiet.
+/// The loads of all shards at one moment. By default all are idle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loads {
     traffic: BTreeMap<ShardId, u64>,
-    /// What a shard counts for of which nobody told.
+    /// The traffic of a shard that no node reported.
     usual: u64,
 }
 
 impl Loads {
-    /// What the nodes said that answered. A shard of which none of them told counts as the mean of the others.
+    /// The loads that the nodes reported. A shard that none of them reported counts as the mean of the others.
     pub fn told(statuses: &BTreeMap<NodeId, NodeStatus>) -> Self {
         let mut said: BTreeMap<ShardId, Vec<u64>> = BTreeMap::new();
         for (shard, work) in statuses.values().flat_map(|statuses| &statuses.work) {
@@ -41,24 +40,24 @@ impl Loads {
         Self::of_traffic(work.into_iter().map(|(shard, work)| (shard, work * QUIET / WORK_OF_A_SHARD)))
     }
 
-    /// With what each shard counts for beyond a quiet one.
+    /// Loads made from the traffic of each shard, that is its load beyond that of an idle shard.
     pub fn of_traffic(traffic: impl IntoIterator<Item = (ShardId, u64)>) -> Self {
         let traffic: BTreeMap<ShardId, u64> = traffic.into_iter().collect();
         let usual = traffic.values().sum::<u64>().checked_div(traffic.len() as u64).unwrap_or(0);
         Self { traffic, usual }
     }
 
-    /// What a shard counts for because of what it has to do.
+    /// The part of a shard's load that its work causes.
     pub fn traffic(&self, shard: ShardId) -> u64 {
         self.traffic.get(&shard).copied().unwrap_or(self.usual)
     }
 
-    /// What a shard counts for in all.
+    /// The total load of a shard.
     pub fn of(&self, shard: ShardId) -> u64 {
         QUIET + self.traffic(shard)
     }
 
-    /// What nodes have to bear with these leaderships.
+    /// The load of each node with these leaderships.
     pub fn by_node(&self, leaders: impl IntoIterator<Item = (ShardId, NodeId)>) -> BTreeMap<NodeId, Burden> {
         let mut nodes: BTreeMap<NodeId, Burden> = BTreeMap::new();
         for (shard, node) in leaders {
@@ -68,13 +67,13 @@ impl Loads {
     }
 }
 
-/// What a node has to bear.
+/// The load of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Burden {
     pub leads: usize,
     /// The loads of the shards that it leads.
     pub load: u64,
-    /// What of it is more than quiet shards would be.
+    /// The part of it that exceeds the load of idle shards.
     pub traffic: u64,
 }
 
@@ -92,7 +91,7 @@ impl Burden {
     }
 }
 
-/// The lower middle: a replica that was away has either applied nothing yet, or much at once.
+/// The lower median: a replica that was away has either applied nothing yet, or much at once.
 fn middle(mut said: Vec<u64>) -> u64 {
     said.sort_unstable();
     said.get(said.len().saturating_sub(1) / 2).copied().unwrap_or(0)

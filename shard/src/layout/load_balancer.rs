@@ -1,5 +1,4 @@
-//! Whether what the nodes bear has been so uneven for so long that leaderships should move without anybody asking for
-//! it.
+//! Decides whether the load of the nodes has been so uneven for so long that leaderships should move automatically.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,23 +11,23 @@ use raft::directory::state::DirectoryState;
 use super::load::{Loads, QUIET};
 use crate::report::NodeStatus;
 
-/// When leaderships move by themselves. The times are for a cluster at work; tests have their own.
+/// When leaderships move automatically. The default times are for production; tests have their own.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Whether leaderships are moved at all. The loads are measured either way: repairs go by them.
+    /// Whether leaderships are moved at all. Loads are measured in any case, as repairs use them.
     pub enabled: bool,
     pub look_every: Duration,
-    /// How often in a row a node has to bear too much: what passes within minutes is not worth logins.
+    /// How often in a row a node has to be overloaded: a load that passes within minutes is not worth new logins.
     pub looks: u32,
-    /// From the end of any change of the layout to the next one of this kind: by then its effect can be seen in loads that
-    /// are means over a minute, and sessions have settled.
+    /// The pause between the end of any change of the layout and the next automatic one: by then the loads, which are
+    /// means over a minute, show its effect, and sessions have settled.
     pub rest: Duration,
-    /// What a node may bear, in hundredths of what would be its share by weight.
+    /// The load that a node may have, in percent of its share by weight.
     pub most_of_share: u64,
-    /// How much traffic must be beyond its share, in thousandths of a quiet shard: a quiet cluster is left alone, as is what
-    /// is uneven by number alone.
+    /// The least traffic beyond a node's share that counts, in thousandths of an idle shard: an idle cluster is left
+    /// alone, and so is one that is uneven only in the number of leaderships.
     pub least_traffic: u64,
-    /// How many leaderships one change moves.
+    /// The most leaderships that one change moves.
     pub most_moves: usize,
 }
 
@@ -46,7 +45,7 @@ impl Rules {
     }
 }
 
-/// What the node that leads the directory knows of the loads. Another one begins to count anew.
+/// The loads as known to the directory's leader. A new leader starts without any.
 #[derive(Debug)]
 pub struct LoadBalancer {
     pub(super) rules: Rules,
@@ -64,7 +63,7 @@ impl LoadBalancer {
         self.looked_at.is_none_or(|last| now.saturating_duration_since(last) >= self.rules.look_every)
     }
 
-    /// Takes up what the nodes say that answer now.
+    /// Updates the loads from the nodes that answer now.
     pub fn look(
         &mut self,
         state: &DirectoryState,
@@ -83,7 +82,7 @@ impl LoadBalancer {
         self.rules.enabled && self.uneven >= self.rules.looks && self.is_settled(state, date)
     }
 
-    /// Whether nothing of the layout changes, nor did a while ago.
+    /// Whether the layout does not change, and has not changed for a while.
     fn is_settled(&self, state: &DirectoryState, date: Timestamp) -> bool {
         let has_rested =
             state.layout.as_ref().is_none_or(|last| last.ended_at.is_some_and(|end| end.plus(self.rules.rest) <= date));
@@ -92,7 +91,7 @@ impl LoadBalancer {
 
     fn is_uneven(&self, state: &DirectoryState) -> bool {
         let bears = self.loads.by_node(state.placement.values().map(|place| (place.shard, place.leader)));
-        // A node that waits for its operator to give it anything has no share yet.
+        // A new node that holds no replicas yet has no share yet.
         let holds = |id: &NodeId| state.placement.values().any(|place| place.replicas.contains(id));
         let nodes = state.nodes.values().filter(|node| holds(&node.id));
         let weights: BTreeMap<NodeId, u64> = nodes.map(|node| (node.id, u64::from(node.weight.max(1)))).collect();
@@ -107,7 +106,7 @@ impl LoadBalancer {
     }
 }
 
-/// Whether every node is at work and every shard is led from where it should be: while one is away, others bear what is its.
+/// Whether every node is up and every shard is led by its intended leader: while a node is away, others carry its load.
 fn all_is_in_place(state: &DirectoryState, statuses: &BTreeMap<NodeId, NodeStatus>) -> bool {
     let passes = |node: NodeState| matches!(node, NodeState::Active | NodeState::Joining);
     let is_owned = |leader: &NodeId, shard| {
@@ -141,13 +140,13 @@ mod tests {
         most_moves: 2,
     };
 
-    /// A cluster of three, with a clock that is turned by hand.
+    /// A cluster of three nodes, with a manual clock.
     struct Scene {
         state: DirectoryState,
         load_balancer: LoadBalancer,
         start: Instant,
         at: Duration,
-        /// The work of each shard in a second.
+        /// The work of each shard per second.
         work: BTreeMap<ShardId, u64>,
     }
 
@@ -171,7 +170,7 @@ mod tests {
             said.collect()
         }
 
-        /// Looks so often, each time with all loads swayed; gives how many of the looks wanted moves.
+        /// Looks `count` times, each time with all loads varied; returns how many of the looks wanted moves.
         fn looks(&mut self, count: u64) -> usize {
             let (mut wanted, steady) = (0, self.work.clone());
             for look in 0..count {
@@ -187,7 +186,7 @@ mod tests {
             wanted
         }
 
-        /// Does what the driver would, at once.
+        /// Executes at once what the driver would do.
         fn move_leaders(&mut self) -> Vec<MoveRecord> {
             let present: Vec<_> = self.state.placement.values().map(|place| &**place).collect();
             let moves = plan::even_out(&present, &three(), &self.load_balancer.loads, RULES.most_moves);
@@ -220,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_node_that_bears_too_much_for_long_gives_a_few_leaderships_away_and_then_all_is_left_alone() {
-        // All that node 1 leads is busy, and a little elsewhere.
+        // All shards that node 1 leads are busy, and the others a little.
         let mut scene = Scene::new(|_, leader| if leader == 1 { 1_000 } else { 100 });
         assert_eq!(scene.looks(2), 0, "it may pass");
         assert_eq!(scene.looks(1), 1);

@@ -1,7 +1,7 @@
 //! Where shards live: a consistent hash ring over the nodes, by weight and zone.
 //!
-//! Pure: nodes in, placement out. The result is stored in the directory; the ring itself is not. [`plan`] says which
-//! moves lead from one placement to another, and [`driver`] has them done.
+//! Pure: computes a placement from nodes. The placement is stored in the directory; the ring itself is not. [`plan`]
+//! computes the moves from one placement to another, and [`driver`] executes them.
 
 mod assignment;
 pub mod driver;
@@ -21,21 +21,21 @@ use raft::directory::records::{NodeRecord, PlacementRecord};
 use self::assignment::assign_leaders;
 use self::load::Loads;
 
-/// How many replicas a shard has, when there are as many nodes.
+/// The number of replicas of a shard, if there are as many nodes.
 pub const REPLICAS: usize = 3;
 
-/// Points on the ring for each unit of weight: enough to spread few shards over few nodes.
+/// Points on the ring for each unit of weight: enough to spread few shards evenly over few nodes.
 const POINTS_PER_WEIGHT: usize = 64;
 
-/// How many shards a cluster of so many nodes has, unless its configuration says another number: as many as its nodes have
-/// cores, so that all of them work, and at least two a node, so that there is something to move. More would only cut the same work
-/// into more and smaller entries of log.
+/// The default number of shards of a cluster: one for each core of its nodes, so that all are used, and at least two
+/// for each node, so that there is something to move. More shards would only split the same work into more, smaller log
+/// entries.
 pub fn usual_shard_count(nodes: usize, cores_a_node: usize) -> u16 {
     let count = nodes.saturating_mul(cores_a_node.clamp(2, 16)).min(SLOT_COUNT.into());
     u16::try_from(count).unwrap_or(SLOT_COUNT)
 }
 
-/// Places all shards on the given nodes, for a cluster that is being made.
+/// Places all shards on the given nodes, for a new cluster.
 pub fn place(shard_count: u16, nodes: &[NodeRecord]) -> Vec<PlacementRecord> {
     let ring = Ring::of(nodes);
     let placed: Vec<(ShardId, Vec<NodeId>)> = (1..=shard_count).map(|shard| (shard, ring.replicas(shard))).collect();
@@ -47,7 +47,7 @@ pub fn place(shard_count: u16, nodes: &[NodeRecord]) -> Vec<PlacementRecord> {
     records.collect()
 }
 
-/// The ring over some nodes.
+/// The hash ring over some nodes.
 pub(crate) struct Ring<'a> {
     ring: StaticHashRing<'a, NodeId, (), DefaultHash>,
     nodes: BTreeMap<NodeId, &'a NodeRecord>,
@@ -65,7 +65,7 @@ impl<'a> Ring<'a> {
         self.replicas_beside(shard, &[], &BTreeSet::new())
     }
 
-    /// As many nodes as a shard should have, those first that hold it already, and none beside those that is away.
+    /// The nodes that should hold a shard: first those that hold it already, then others that are not away.
     pub(crate) fn replicas_beside(&self, shard: ShardId, held: &[NodeId], away: &BTreeSet<NodeId>) -> Vec<NodeId> {
         let candidates = self.ring.calc_candidates(&shard).map(|node| node.key);
         let others = candidates.filter(|id| !held.contains(id) && !away.contains(id));
@@ -74,7 +74,7 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// The first [`REPLICAS`] candidates, each of another zone as long as there are zones left; the first `held` of them
+/// The first [`REPLICAS`] candidates, each in another zone as long as there are unused zones; the first `held` of them
 /// whatever their zone.
 fn spread_over_zones(held: usize, candidates: &[NodeId], nodes: &BTreeMap<NodeId, &NodeRecord>) -> Vec<NodeId> {
     let zone = |id: &NodeId| nodes.get(id).and_then(|node| node.zone.clone());
@@ -85,7 +85,7 @@ fn spread_over_zones(held: usize, candidates: &[NodeId], nodes: &BTreeMap<NodeId
     held.iter().copied().chain(first_of_zone).chain(rest).take(REPLICAS).collect()
 }
 
-/// Nodes in an error: `node 1, 2`.
+/// Formats nodes for an error message: `node 1, 2`.
 fn names(nodes: &BTreeSet<NodeId>) -> String {
     let ids: Vec<String> = nodes.iter().map(ToString::to_string).collect();
     if ids.is_empty() { "none".to_owned() } else { format!("node {}", ids.join(", ")) }

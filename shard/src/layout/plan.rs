@@ -1,9 +1,9 @@
-//! Which moves lead from the present placement to the one that is wanted.
+//! Computes the moves from the present placement to the wanted one.
 //!
-//! - [`balance`]: the ring's own placement, for an operator who asks for it.
-//! - [`repair`]: as few moves as give every shard its replicas, for the cluster itself.
-//! - [`even_out`]: leaderships alone, for the cluster itself, when its nodes bear unlike loads.
-//! - [`to_node`]: one shard to one node, by hand.
+//! - [`balance`]: the ring's own placement, requested by an operator.
+//! - [`repair`]: the fewest moves of replicas that give every shard all of its own; automatic.
+//! - [`even_out`]: moves of leaderships only, when the load of the nodes is uneven; automatic.
+//! - [`to_node`]: one shard to one node, requested by an operator.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +15,9 @@ use super::assignment::assign_leaders;
 use super::load::Loads;
 use super::{REPLICAS, Ring};
 
-/// Moves to where the ring of these nodes wants the shards. A shard that goes from several of its nodes does so one by one,
-/// so that whatever it is made of is on a quorum of its old replicas throughout; from those that leave at once, however.
+/// Moves to where the ring of these nodes places the shards. A shard that leaves several of its nodes does so one by
+/// one, so that its data is always on a quorum of its old replicas; but replicas on nodes that leave the cluster go in
+/// one move.
 pub fn balance(present: &[&PlacementRecord], nodes: &[NodeRecord], loads: &Loads) -> Vec<MoveRecord> {
     let ring = Ring::of(nodes);
     moves(present, nodes, loads, |place| {
@@ -25,8 +26,9 @@ pub fn balance(present: &[&PlacementRecord], nodes: &[NodeRecord], loads: &Loads
     })
 }
 
-/// Moves of those shards alone that have replicas on nodes that hold none any more, or fewer replicas than they could.
-/// Leads move only where that is so. Nodes that are `away` get replicas only where there is no other to get them.
+/// Moves replicas of only those shards that have some on nodes that may hold none any more, or fewer than they could;
+/// of other shards only leaderships, if the load is too uneven. Nodes that are `away` get replicas only if no other
+/// node can.
 pub fn repair(
     present: &[&PlacementRecord],
     nodes: &[NodeRecord],
@@ -49,13 +51,13 @@ pub fn repair(
     })
 }
 
-/// Whether a shard has as many replicas as it could, and all of them on nodes that hold any.
+/// Whether a shard has as many replicas as it could, all of them on nodes that may hold some.
 pub fn is_whole(place: &PlacementRecord, nodes: &[NodeRecord]) -> bool {
     let holds = |id: &NodeId| nodes.iter().any(|node| node.id == *id);
     place.replicas.len() >= REPLICAS.min(nodes.len()) && place.replicas.iter().all(holds)
 }
 
-/// Moves of leaderships alone, at most so many, that even out what the nodes bear.
+/// At most `most` moves of leaderships only, that even out the load of the nodes.
 pub fn even_out(present: &[&PlacementRecord], nodes: &[NodeRecord], loads: &Loads, most: usize) -> Vec<MoveRecord> {
     let placed: Vec<(ShardId, Vec<NodeId>)> =
         present.iter().map(|place| (place.shard, place.replicas.clone())).collect();
@@ -68,7 +70,7 @@ pub fn even_out(present: &[&PlacementRecord], nodes: &[NodeRecord], loads: &Load
     present.iter().filter_map(led_elsewhere).collect()
 }
 
-/// Where a move should go instead of to other nodes than these.
+/// The new target of a move that may use only these nodes.
 pub fn elsewhere(each: &MoveRecord, nodes: &[NodeRecord]) -> Option<(Vec<NodeId>, NodeId)> {
     let held: Vec<NodeId> = each.to.iter().copied().filter(|id| nodes.iter().any(|node| node.id == *id)).collect();
     let to = Ring::of(nodes).replicas_beside(each.shard, &held, &BTreeSet::new());
@@ -76,8 +78,8 @@ pub fn elsewhere(each: &MoveRecord, nodes: &[NodeRecord]) -> Option<(Vec<NodeId>
     Some((to, leader))
 }
 
-/// The move that brings a shard to a node: its leadership, where the node has a replica, and else a replica and the
-/// leadership, in place of the node that should lead it now. `None` when it leads already.
+/// The move that brings a shard to a node: only the leadership, if the node has a replica; else a replica and the
+/// leadership, in place of the node that should lead it now. `None` if the node leads it already.
 pub fn to_node(place: &PlacementRecord, node: NodeId, nodes: &[NodeRecord]) -> Option<MoveRecord> {
     if place.leader == node && place.replicas.contains(&node) {
         return None;
@@ -112,8 +114,8 @@ fn moves(
     moves
 }
 
-/// From the present replicas to others, at most one of the present ones going at each step, but for those on nodes that hold
-/// none any more: these go with the first, since the directory begins no move that would leave a replica on one of them.
+/// The steps from the present replicas to others. Each step removes at most one present replica, but the first removes
+/// all on nodes that may hold none any more: the directory begins no move that would leave a replica on such a node.
 fn steps(place: &PlacementRecord, to: &[NodeId], leader: NodeId, nodes: &[NodeRecord]) -> Vec<MoveRecord> {
     let going = || place.replicas.iter().copied().filter(|node| !to.contains(node));
     let holds = |id: &NodeId| nodes.iter().any(|node| node.id == *id);

@@ -1,4 +1,4 @@
-//! Whether a node can be removed without a group losing its quorum, and what is left then.
+//! Judges whether a node can be removed without a group losing its quorum, and what remains then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use super::{REPLICAS, names, plan};
 /// What would go wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Risk {
-    /// The group cannot agree to anything, this removal included.
+    /// The group cannot commit anything, including this removal.
     #[error(
         "node {0} is the only one: without it there is no cluster; add another one first (gateway token, gateway join)"
     )]
@@ -23,10 +23,10 @@ pub enum Risk {
         "{group} would be left with {voters}, of which only {alive} answer; start the others, or add a new node first"
     )]
     WouldLoseQuorum { group: String, voters: String, alive: String },
-    /// The removal would wait for it, however long that takes.
+    /// The removal would wait for that node, however long it takes.
     #[error("{group} would get a replica on {away}, which does not answer; start it, or remove it first")]
     WouldWait { group: String, away: String },
-    /// It would stay, and say that it is not ready, until another one takes its leaderships.
+    /// The node would stay, not ready, until another one takes its leaderships.
     #[error(
         "no other node can lead: without node {0}, load balancers would find no node; undrain or start another one \
          first"
@@ -39,23 +39,23 @@ pub enum Risk {
     LosesRedundancy { nodes: usize },
 }
 
-/// What stands when a node has gone and all that it held lies elsewhere.
+/// The cluster after a node was removed and all of its replicas were moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rest {
-    /// Who holds replicas then.
+    /// The nodes that hold replicas then.
     pub others: BTreeSet<NodeId>,
     /// The nodes among `others` that do not answer.
     pub away: BTreeSet<NodeId>,
-    /// Whether any one of those that answer could be lost then.
+    /// Whether any one of the nodes that answer could be lost then.
     pub can_lose_a_node: bool,
 }
 
-/// Judges the removal of `node`, with the nodes that are `alive`, which answer now. With `force` it is no risk that no
-/// node can be lost afterwards, though one can be now.
+/// Judges the removal of `node`; `alive` are the nodes that answer now. `force` ignores the risk that no node can be
+/// lost afterwards although one can be lost now.
 ///
 /// # Errors
-/// The first group that would stand without a quorum, or stands so already, or would wait for a node that is away; that nobody is
-/// left who leads; or the end of all redundancy.
+/// The first group that would have no quorum, or has none already, or would wait for a node that is away; that no node
+/// is left that can lead; or the end of all redundancy.
 pub fn judge(
     node: NodeId,
     placement: &[&PlacementRecord],
@@ -97,7 +97,7 @@ pub fn judge(
     if nodes.iter().any(|known| known.id == node && leads(known)) && !rest.iter().any(leads) {
         return Err(Risk::LastLeader(node));
     }
-    // Another node takes the removed one's place as a voter, but only if it answers.
+    // Another node replaces the removed one as a voter, but only if it answers.
     let successors = rest.iter().map(|other| other.id).filter(|id| alive.contains(id) && !after.contains(id));
     let successors: Vec<NodeId> = successors.take(REPLICAS.saturating_sub(after.len())).collect();
     after.extend(successors);
@@ -125,7 +125,7 @@ fn check(
     Ok(())
 }
 
-/// Whether a quorum answers without any one of those that do.
+/// Whether a quorum still answers if any one of those that answer is lost.
 fn survives_a_loss(voters: &BTreeSet<NodeId>, alive: &BTreeSet<NodeId>) -> bool {
     (voters & alive).len() > voters.len() / 2 + 1
 }
@@ -192,7 +192,7 @@ mod tests {
         let waits = judged(4, &[1, 2, 4], 4);
         assert!(matches!(&waits, Err(Risk::WouldWait { away, .. }) if away == "node 3"), "{waits:?}");
         assert!(waits.is_err_and(|risk| risk.to_string().contains("remove it first")));
-        // With a fifth node there is another one to take them.
+        // With a fifth node there is another one that can take the replicas.
         let rest = judged(5, &[1, 2, 4, 5], 5);
         assert!(
             matches!(&rest, Ok(Rest { others, away, can_lose_a_node: false }) if others.len() == 4 && away.contains(&3)),

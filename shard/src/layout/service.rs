@@ -1,4 +1,4 @@
-//! Whether a node can be taken out of service without leaving customers nobody to ask.
+//! Judges whether a node can be drained while customers can still reach another one.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use raft::group::has_quorum;
 
 use super::names;
 
-/// Why a node should go on leading.
+/// Why a node should not be drained.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Obstacle {
-    /// Balancers ask nodes that are ready, and a drained one is not.
+    /// Load balancers send requests only to nodes that are ready, and a drained node is not.
     #[error(
         "no other node is ready to lead: with node {node} drained, load balancers would find no node; undrain or start \
          another one first. If there is no other node, stop this one without a drain"
@@ -30,12 +30,12 @@ pub enum Obstacle {
     OthersDrained { node: NodeId, drained: String },
 }
 
-/// Judges the drain of `node`, with the nodes that `answer` now and those of them that are `ready`. With `force` it is no
-/// obstacle that others are away or drained.
+/// Judges the drain of `node`, with the nodes that `answer` now and those of them that are `ready`. `force` ignores
+/// that other nodes are away or drained.
 ///
 /// # Errors
-/// Why not. A node that does not lead anyway is none the worse for it, and where the directory has no quorum nothing can be
-/// drained: what was asked says so itself, and may be asked again.
+/// Why not. A node that does not lead is not affected by a drain. Without a quorum of the directory nothing can be
+/// drained; no obstacle is returned then, as the drain itself reports that, and may be repeated.
 pub fn judge(
     node: NodeId,
     nodes: &[NodeRecord],

@@ -1,5 +1,5 @@
-//! The rotation of the customers' data keys, as far as it is the directory's: its leader gives each customer another key, seals
-//! anew what endpoints keep, and drops the former keys once every shard's owner has found nothing of theirs.
+//! The directory's part of rotating the customers' data keys: its leader gives each customer a new key, reseals the
+//! secrets of endpoints, and drops the former keys once every shard's owner has found nothing more that they sealed.
 
 use model::id::EndpointId;
 use model::seal::SealError;
@@ -11,24 +11,24 @@ use raft::directory::state::DirectoryState;
 use super::{STEP, StepError};
 use crate::secrets::{Secrets, headers_purpose, secret_purpose};
 
-/// How long what was sealed with a former key may be on its way into the log.
+/// How long a secret that was sealed with a former key may take to reach the log, in milliseconds.
 const UNDER_WAY: i64 = 30_000;
 
-/// Endpoints that are looked at in one go.
+/// The number of endpoints that are checked in one step.
 const ENDPOINTS: usize = 100;
 
-/// How far the endpoints were looked through, in which rotation. The next leader begins anew.
+/// Progress of the check of endpoints, and its rotation. The next leader starts over.
 #[derive(Default)]
 pub struct Looked {
     of: Option<Timestamp>,
-    /// The ids of all endpoints that are still to be looked at, once the look has begun.
+    /// The ids of the endpoints that are still to be checked, once the check has begun.
     left: Option<Vec<EndpointId>>,
     found: bool,
-    /// A whole look has found nothing.
+    /// Whether a complete check has found nothing.
     clean: bool,
 }
 
-/// The next step; `None` when nothing is to be done now.
+/// The next step; `None` when there is nothing to do now.
 pub fn next(
     state: &DirectoryState,
     secrets: &Secrets,
@@ -41,7 +41,7 @@ pub fn next(
         *looked = Looked { of: Some(rotation.began_at), ..Looked::default() };
     }
     if !looked.clean {
-        // Nothing that a former key has sealed can come any more.
+        // After this time, no secret sealed with a former key can arrive any more.
         return if now.0 >= changed_at.0 + UNDER_WAY { endpoints(state, secrets, looked) } else { Ok(None) };
     }
     let may_go = rotation.resealed_at.is_some_and(|at| now >= at.plus(secrets.keep_former));
@@ -67,7 +67,7 @@ fn change(state: &DirectoryState, secrets: &Secrets, rotation: &DataKeyRotation)
     Ok(SecretsCommand::ChangeDataKeys { customers: changed.collect::<Result<_, _>>()? })
 }
 
-/// Looks at some endpoints, and seals anew what is found.
+/// Checks some endpoints, and reseals what former keys have sealed.
 fn endpoints(
     state: &DirectoryState,
     secrets: &Secrets,
@@ -77,11 +77,11 @@ fn endpoints(
     let kept = left.len().saturating_sub(ENDPOINTS);
     let known = left[kept..].iter().filter_map(|id| state.endpoints.get(id));
     let anew = known.filter_map(|endpoint| resealed(state, secrets, endpoint).transpose());
-    // Where one cannot be judged the whole part is still to be looked at.
+    // If one secret cannot be judged, the whole part is checked again.
     let mut anew: Vec<ResealedEndpoint> = anew.collect::<Result<_, _>>()?;
     left.truncate(kept);
     if anew.len() > STEP {
-        // Endpoints beyond one step are looked at again.
+        // Endpoints beyond one step are checked again.
         left.extend(anew.drain(STEP..).map(|endpoint| endpoint.id));
     }
     if anew.is_empty() && left.is_empty() {
@@ -92,7 +92,7 @@ fn endpoints(
     Ok((!anew.is_empty()).then_some(SecretsCommand::ResealEndpoints(anew)))
 }
 
-/// What of an endpoint a former key has sealed, sealed anew.
+/// Those secrets of an endpoint that a former key has sealed, resealed.
 fn resealed(
     state: &DirectoryState,
     secrets: &Secrets,

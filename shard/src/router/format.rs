@@ -1,4 +1,4 @@
-//! Asks nodes what formats they understand, and has them note one.
+//! Queries the formats that nodes understand, and has nodes seal their data folders for one.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,14 +14,14 @@ use super::{NodeStatus, Router};
 use crate::format::RaiseError;
 use crate::nodes::Nodes;
 
-/// How long a node may take to say what it understands, or to note it on its disk.
+/// Timeout for a node's status, or for sealing its data folder.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Router {
-    /// What each of these nodes is, by its own word.
+    /// The status of each of these nodes.
     ///
     /// # Errors
-    /// [`RaiseError::Silent`] for one that does not answer.
+    /// [`RaiseError::Silent`] if one does not answer.
     async fn all_of(&self, nodes: &[NodeId]) -> Result<BTreeMap<NodeId, NodeStatus>, RaiseError> {
         let deadline = Instant::now() + PATIENCE;
         let asked = nodes.iter().map(|node| async move { (*node, self.status_of(*node, deadline).await) });
@@ -31,7 +31,7 @@ impl Router {
             .collect()
     }
 
-    /// Has each of these nodes seal its folder.
+    /// Has each of these nodes seal its data folder.
     async fn seal_all(&self, nodes: &[NodeId], format: Format) -> Result<(), RaiseError> {
         let deadline = Instant::now() + PATIENCE;
         let asked = nodes.iter().map(|node| async move {
@@ -41,8 +41,8 @@ impl Router {
         join_all(asked).await.into_iter().collect()
     }
 
-    /// The format that a cluster of these nodes can be formed with: the highest that all understand. All have sealed their
-    /// folders for it.
+    /// The format that a cluster of these nodes can be formed with: the highest that all understand. All have sealed
+    /// their data folders for it when this returns.
     pub(crate) async fn agree(&self, nodes: &[NodeId]) -> Result<Format, RaiseError> {
         let statuses = self.all_of(nodes).await?;
         let format = statuses.values().map(|statuses| statuses.format).min().unwrap_or_default().min(Format::LATEST);
@@ -52,8 +52,8 @@ impl Router {
         Ok(format)
     }
 
-    /// Raises the cluster's format to the highest that all members understand. What was sealed before a failure stays
-    /// sealed; doing it again goes on from there.
+    /// Raises the cluster's format to the highest that all members understand. Folders that were sealed before a
+    /// failure stay sealed; a repeated call continues from there.
     pub(crate) async fn raise_format(
         &self,
         directory: &Directory,

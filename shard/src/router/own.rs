@@ -1,4 +1,4 @@
-//! What a node says of itself.
+//! A node's own status and readiness.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -11,22 +11,22 @@ use raft::directory::members::NodeState;
 use super::Router;
 use crate::report::NodeStatus;
 
-/// How long a node that has taken the leadership of a shard warms up before it should be given the next one.
+/// How long a node warms up after it has taken a shard's leadership, before it should be given the next one.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// A connection that found no place is told of for so long.
+/// How long a port is reported as crowded after it refused a connection.
 const LATELY: Duration = Duration::from_secs(60);
 
-/// Whether this node is ready, as `/readyz` says it.
+/// Whether this node is ready, as reported by `/readyz`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readiness {
-    /// The stores work and every group of this node runs.
+    /// The stores work, and every group of this node runs.
     pub store: bool,
-    /// The node is a member and knows a directory that is young enough.
+    /// The node is a member of a formed cluster, and its copy of the directory is fresh.
     pub cluster: bool,
-    /// Every shard that is placed here has a leader.
+    /// Every shard that is placed on this node has a leader.
     pub leases: bool,
-    /// Every group that this node leads commits what it proposes.
+    /// Every group that this node leads commits its proposals.
     pub commits: bool,
     pub draining: bool,
 }
@@ -38,7 +38,7 @@ impl Readiness {
 }
 
 impl Router {
-    /// How many channels of the shards that this node owns are in each status; none that was never touched.
+    /// The number of channels in each status, in shards that this node owns. Channels without a row are not counted.
     pub(crate) fn channels_by_status(&self) -> BTreeMap<Status, u64> {
         let owners = self.owners.all();
         let count = |status: Status| owners.iter().map(|owner| owner.status_counts.count(status)).sum::<u64>();
@@ -67,7 +67,7 @@ impl Router {
     }
 
     pub(crate) fn readiness(&self) -> Readiness {
-        // What the directory takes for a node that has yet to start is none that a plan may count upon.
+        // A node that the directory has yet as joining is not ready: no plan may count on it.
         let (formed, member) = self.directory.read(|state| {
             let own = state.nodes.get(&self.node);
             (state.cluster.is_some(), own.is_some_and(|own| own.state != NodeState::Joining))
@@ -82,11 +82,11 @@ impl Router {
         }
     }
 
-    /// How many of the shards that are placed here have no leader that this node knows.
+    /// The number of shards placed on this node of which it knows no leader.
     pub(crate) fn leaderless(&self) -> usize {
         let led = |shard: ShardId| self.host.group(shard).is_some_and(|group| group.leader().is_some());
         self.directory.read(|state| {
-            // A replica that is about to join its group takes nothing away from this node.
+            // A replica that is about to join its group does not affect readiness.
             let here = state.placement.values().filter(|place| place.settled && place.replicas.contains(&self.node));
             here.filter(|place| !led(place.shard)).count()
         })
@@ -110,13 +110,13 @@ impl Router {
         let mut led = shards
             .into_iter()
             .filter(|shard| self.host.group(*shard).is_some_and(|group| group.leader() == Some(self.node)));
-        // A leadership that has just come has no owner yet.
+        // A leadership that has just begun has no owner yet.
         let is_new = |shard| owned_since.get(&shard).is_none_or(|since| since.elapsed() < WARM_UP);
         self.start_limiter.backlog() > WARM_UP || led.any(is_new)
     }
 }
 
-/// The memory that this process has in use; 0 where the system does not say.
+/// The resident memory of this process in bytes; 0 if the system does not report it.
 pub(crate) fn rss_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let resident =

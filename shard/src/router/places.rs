@@ -1,4 +1,4 @@
-//! Bounds the calls of other nodes that are answered here.
+//! Bounds the calls of other nodes that this node answers concurrently.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::shares::{Share, Shares};
 
-/// How many calls for one shard a peer may have here at once. They share the places that it has for all its calls, and a shard
-/// that is stuck must not use these up.
+/// The most concurrent calls for one shard from one peer. All calls of a peer share its permits ([`MOST_CALLS`]), and a
+/// shard that is stuck must not exhaust them.
 const CALLS_OF_A_SHARD: usize = 1024;
 
-/// How many of them may be one account's: many of its calls may wait for their whole time, such as sends of channels that the
-/// network does not answer, readings that take turns, or whoever follows its links to media that does not come. In all shards together
-/// it has half of what a peer may have.
+/// The most of them for one account. Many calls of an account may wait until their deadline: sends to channels whose
+/// network does not answer, reads that take turns, or requests for media that does not arrive. Over all shards
+/// together, an account has half of a peer's permits.
 const CALLS_OF_AN_ACCOUNT: usize = CALLS_OF_A_SHARD / 2;
 const CALLS_OF_AN_ACCOUNT_IN_ALL: usize = MOST_CALLS / 2;
 
-/// Places for the calls of each peer for each shard that are being answered here.
+/// Permits for the calls that are being answered here, for each peer and shard.
 #[derive(Default)]
 pub struct Places {
     of: Mutex<HashMap<(NodeId, ShardId), Arc<OfShard>>>,
-    /// The places of accounts, in all shards together.
+    /// The permits of accounts, over all shards together.
     accounts: Mutex<HashMap<NodeId, Arc<Shares>>>,
 }
 
@@ -39,19 +39,19 @@ impl Default for OfShard {
     }
 }
 
-/// Bounds what one account has, and not what all have.
+/// Permits that are bounded for one account, but not in all.
 fn of_accounts(most_of_one: usize) -> Shares {
     Shares::new(Semaphore::MAX_PERMITS, most_of_one)
 }
 
-/// A place that is held.
+/// The permits of one call, released on drop.
 pub struct PlaceOfCall {
     _of_shard: OwnedSemaphorePermit,
     _of_account: Option<[Share; 2]>,
 }
 
 impl Places {
-    /// One of them, for as long as it is held; `None` when all are taken.
+    /// Takes the permits of a call; `None` when one is exhausted.
     pub fn take(&self, from: NodeId, shard: ShardId, account: Option<CustomerId>) -> Option<PlaceOfCall> {
         let places = self.of.lock().entry((from, shard)).or_default().clone();
         let of_account = match account {
@@ -81,7 +81,7 @@ mod tests {
         assert!(places.take(1, 7, None).is_some());
     }
 
-    /// As many places as an account has there.
+    /// As many permits as the account can get for the shard.
     fn held_by(places: &Places, shard: ShardId, account: CustomerId) -> Vec<PlaceOfCall> {
         (0..CALLS_OF_A_SHARD).filter_map(|_| places.take(1, shard, Some(account))).collect()
     }

@@ -1,4 +1,4 @@
-//! Asks nodes what they say of themselves.
+//! Collects the reports and the figures of all nodes.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use crate::figures::{Figures, Point, State};
 use crate::nodes::Nodes;
 use crate::report::{Heard, NodeReport, Survey};
 
-/// How long nodes may take to say what they have counted.
+/// Timeout for the figures of nodes.
 const FIGURES_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Router {
-    /// Asks all nodes at once; each has `patience` to answer.
+    /// Collects the reports of all nodes concurrently; each has `patience` to answer.
     pub async fn survey(&self, patience: Duration) -> Survey {
         let nodes = self.members();
         let deadline = Instant::now() + patience;
@@ -29,12 +29,12 @@ impl Router {
         join_all(answers).await.into_iter().collect()
     }
 
-    /// The points of this node.
+    /// The recorded points of this node.
     pub(crate) fn figures(&self) -> &Figures {
         &self.figures
     }
 
-    /// How this node is, for a point.
+    /// The state of this node, for a point.
     pub(crate) fn own_state(&self, since: Instant) -> State {
         let status = self.own_status();
         let sync_p99 = self.host.syncs_after(since).map(|syncs| syncs.p99);
@@ -42,14 +42,14 @@ impl Router {
         State { leads, connected, rss_bytes: status.rss_bytes, sync_p99 }
     }
 
-    /// Asks all nodes what they have counted.
+    /// Collects the figures of all nodes.
     pub(crate) async fn figures_of_all(
         &self,
         since: Timestamp,
         step: u32,
     ) -> BTreeMap<NodeId, Result<Vec<Point>, String>> {
         let deadline = Instant::now() + FIGURES_PATIENCE;
-        // A node of the release before does not know the question.
+        // A node of the previous release does not know the request.
         let all_know = self.directory.format() >= Format::THIRD;
         let answers = self.members().into_iter().map(|node| async move {
             if node == self.node() {
@@ -78,7 +78,7 @@ impl Router {
             alike: self.about.alike.clone(),
             channels: self.channels_by_status(),
             host,
-            // Last, so that it is as young as can be when it is heard.
+            // Read last, so that it is as recent as possible when the report arrives.
             clock: Timestamp::now(),
         }
     }

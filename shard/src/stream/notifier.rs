@@ -1,4 +1,4 @@
-//! Wakes those who wait for news of one thing among many.
+//! Wakes tasks that wait for news of one key among many.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,10 +6,10 @@ use std::hash::Hash;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// Above this many entries, those that nobody listens to are dropped.
+/// Above this many entries, those without listeners are evicted.
 const EVICT_ABOVE: usize = 256;
 
-/// Wakes those who listen to a key: one channel for each key that somebody listens to.
+/// Wakes the listeners of a key, with one channel for each key that has any.
 pub struct Notifier<K> {
     senders: Mutex<HashMap<K, watch::Sender<()>>>,
 }
@@ -21,7 +21,7 @@ impl<K> Default for Notifier<K> {
 }
 
 impl<K: Copy + Eq + Hash> Notifier<K> {
-    /// Listens from now on. Look for news after this, and nothing is missed.
+    /// Listens from now on. A caller that checks for news after this call misses nothing.
     pub fn listen(&self, key: K) -> watch::Receiver<()> {
         let mut senders = self.senders.lock();
         if senders.len() > EVICT_ABOVE {
@@ -30,7 +30,7 @@ impl<K: Copy + Eq + Hash> Notifier<K> {
         senders.entry(key).or_insert_with(|| watch::Sender::new(())).subscribe()
     }
 
-    /// Wakes all who listen.
+    /// Wakes all listeners of a key.
     pub fn notify(&self, key: K) {
         let mut senders = self.senders.lock();
         if let Some(sender) = senders.get(&key)

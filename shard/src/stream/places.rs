@@ -1,7 +1,7 @@
-//! How many streams an account has open over the whole cluster: counted at the customer's home, by leases.
+//! Counts the open streams of an account over the whole cluster, at the customer's coordinator, with leases.
 //!
-//! Leases live in memory. A stream renews its place with each pull, and it pulls again at once when its home moves; so
-//! a new home knows all streams after a moment, and judges nobody before it has waited for that long.
+//! Leases are in memory. A stream renews its lease with each pull, and pulls again at once when its coordinator moves;
+//! so a new coordinator knows all streams after a moment, and refuses none before it has waited for that long.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,19 +11,19 @@ use parking_lot::Mutex;
 
 use super::StreamId;
 
-/// The most streams of one account.
+/// The most open streams of one account.
 pub const MOST_STREAMS: usize = 10;
 
-/// After this without a word from its node, a stream's place is free again.
+/// A stream whose node has not renewed it for this long is no longer counted.
 ///
-/// Within 30 s of the node's death: a node under traffic renews up to the moment when it dies, and who asks for a place
-/// then may have to find a new home first. A stream at rest renews every 13 s at the latest.
+/// This frees the permit within 30 s of the node's death: a busy node renews up to the moment of its death, and a new
+/// stream may have to find a new coordinator first. An idle stream renews every 13 s at the latest.
 pub const LEASE: Duration = Duration::from_secs(25);
 
-/// How long a new home waits for the streams that there are.
+/// How long a new coordinator waits for the renewals of open streams.
 pub const ROLL_CALL: Duration = Duration::from_secs(2);
 
-/// The places at one home.
+/// The open streams that a coordinator counts.
 pub struct Places {
     began: Instant,
     taken: Mutex<HashMap<CustomerId, HashMap<StreamId, Instant>>>,
@@ -36,15 +36,15 @@ impl Default for Places {
 }
 
 impl Places {
-    /// When this home knows all streams that are open.
+    /// When this coordinator knows all open streams.
     pub fn counted_from(&self) -> Instant {
         self.began + ROLL_CALL
     }
 
-    /// Takes a place; the same stream asking again keeps its own.
+    /// Takes a permit for a stream; idempotent for the same stream.
     ///
     /// # Errors
-    /// How many are taken, when all are.
+    /// The number of open streams, if all permits are taken.
     pub fn take(&self, customer: CustomerId, stream: StreamId, now: Instant) -> Result<(), usize> {
         let mut taken = self.taken.lock();
         let streams = taken.entry(customer).or_default();
@@ -56,12 +56,12 @@ impl Places {
         Ok(())
     }
 
-    /// Keeps the place of a stream that was let in, here or at an earlier home.
+    /// Renews the permit of a stream that this or an earlier coordinator admitted.
     pub fn renew(&self, customer: CustomerId, stream: StreamId, now: Instant) {
         self.taken.lock().entry(customer).or_default().insert(stream, now + LEASE);
     }
 
-    /// Removes the accounts whose streams all fell silent.
+    /// Removes expired streams, and accounts without any.
     pub fn expire(&self, now: Instant) {
         self.taken.lock().retain(|_, streams| {
             streams.retain(|_, until| *until > now);

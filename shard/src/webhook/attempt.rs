@@ -1,4 +1,4 @@
-//! One attempt of a delivery: judge, resolve, connect, send, read a little of the answer.
+//! One attempt of a delivery: checks and resolves the target, connects, sends, and reads the start of the response.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use url::Position;
 use super::connection::{self, Connection, Pool, Receiver};
 use super::resolver::{Resolver, checked_addresses};
 
-/// As much of an answer's body as is read and kept.
+/// How much of a response's body is read and kept, in bytes.
 const LONGEST_BODY: usize = 4096;
 
-/// As many of its headers as are kept, as much of each, and as much of all, in bytes: whoever receives chooses them, and they are
-/// kept for weeks with each attempt.
+/// How many of a response's headers are kept, the longest value in characters, and their total size in bytes. The
+/// receiver chooses them, and they are kept for weeks with each attempt.
 const MOST_HEADERS: usize = 20;
 const LONGEST_HEADER: usize = 1024;
 const MOST_HEADER_BYTES: usize = 4096;
 
-/// The first headers of an answer.
+/// The first headers of a response, within these bounds.
 fn kept_headers(headers: &HeaderMap) -> Vec<(String, String)> {
     let mut room = MOST_HEADER_BYTES;
     let mut kept = Vec::new();
@@ -49,7 +49,7 @@ fn kept_headers(headers: &HeaderMap) -> Vec<(String, String)> {
     kept
 }
 
-/// As much of a text as so many bytes hold.
+/// The longest prefix of a text that fits into `most` bytes.
 fn cut(text: &str, most: usize) -> String {
     text[..text.floor_char_boundary(most)].to_owned()
 }
@@ -58,24 +58,24 @@ fn cut(text: &str, most: usize) -> String {
 #[derive(Clone, Debug)]
 pub struct AttemptConfig {
     pub policy: TargetPolicy,
-    /// For `User-Agent: gateway-webhooks/<version>`.
+    /// Used in `User-Agent: gateway-webhooks/<version>`.
     pub version: String,
-    /// Send the headers of Standard Webhooks too.
+    /// Also sends the headers of Standard Webhooks.
     pub standard_headers: bool,
-    /// Certificates, in PEM, that are trusted besides the platform's: receivers on the operator's premises.
+    /// Trusted root certificates in addition to the platform's, in PEM: for receivers on the operator's premises.
     pub extra_ca_pem: Option<Vec<u8>>,
-    /// Resolving, connecting and TLS together.
+    /// Timeout for resolving, connecting and the TLS handshake together.
     pub connect_timeout: Duration,
-    /// From the request to the answer's head.
+    /// Timeout from the request to the response's head.
     pub first_byte_timeout: Duration,
-    /// The whole attempt.
+    /// Timeout of the whole attempt.
     pub whole_timeout: Duration,
-    /// For the answer's body, which decides nothing.
+    /// Timeout for the response's body, which does not affect the outcome.
     pub body_timeout: Duration,
 }
 
 impl AttemptConfig {
-    /// The time-outs of production.
+    /// The timeouts of production.
     pub fn new(policy: TargetPolicy, version: impl Into<String>) -> Self {
         Self {
             policy,
@@ -99,10 +99,10 @@ pub enum AttempterError {
     Tls(rustls::Error),
 }
 
-/// What is to be sent, and where.
+/// The request of an attempt.
 #[derive(Clone, Debug)]
 pub struct AttemptRequest {
-    /// Whose receiver it is.
+    /// The account that the receiver belongs to.
     pub account: CustomerId,
     pub url: String,
     /// The stored envelope, byte for byte.
@@ -110,40 +110,40 @@ pub struct AttemptRequest {
     /// The event's name; `webhook.test` for a probe.
     pub event: String,
     pub event_id: EventId,
-    /// Absent for a probe, which is no delivery.
+    /// `None` for a probe, which is not a delivery.
     pub delivery_id: Option<DeliveryId>,
-    /// 1 for the first.
+    /// 1 for the first attempt.
     pub attempt: u32,
     pub correlation_id: Option<String>,
-    /// One, or two while the operator exchanges the master key.
+    /// One secret, or two while the operator exchanges the master key.
     pub secrets: Vec<String>,
-    /// The endpoint's own; the gateway's win over them.
+    /// The endpoint's own headers; the gateway's headers take precedence.
     pub headers: StaticHeaders,
-    /// The present time; the signature's `t` is its second.
+    /// The present time; the signature's `t` is this time in seconds.
     pub now: Timestamp,
 }
 
-/// What became of it. The fields are those of an attempt record.
+/// The outcome of an attempt. The fields are those of an attempt record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptOutcome {
     pub outcome: Outcome,
     pub http_status: Option<u16>,
-    /// At most 20, in the order of the answer.
+    /// At most 20, in the order of the response.
     pub response_headers: Vec<(String, String)>,
-    /// At most 4,096 characters; absent when there was no answer or no body.
+    /// At most 4,096 characters; `None` without a response or a body.
     pub response_body: Option<String>,
-    /// What the answer asked for, unbounded; the schedule bounds it.
+    /// The delay that the response asked for, unbounded; the retry schedule bounds it.
     pub retry_after: Option<Duration>,
-    /// From the request to the answer's head; 0 without an answer.
+    /// Time from the request to the response's head; 0 without a response.
     pub latency_ms: u64,
-    /// All of it, with resolving, TLS and the body.
+    /// Time of the whole attempt, including resolving, TLS and the body.
     pub elapsed_ms: u64,
     pub remote_ip: Option<IpAddr>,
-    /// For the customer to read, when it is no success.
+    /// A message for the customer, if the attempt failed.
     pub error: Option<String>,
 }
 
-/// An attempt that got no answer.
+/// An attempt that got no response.
 #[derive(Debug)]
 pub(crate) struct Failure {
     outcome: Outcome,
@@ -181,7 +181,7 @@ impl From<Failure> for AttemptOutcome {
     }
 }
 
-/// An answer whose head has come.
+/// A response whose head has arrived.
 struct Answer {
     response: Response<Incoming>,
     connection: Connection,
@@ -189,7 +189,7 @@ struct Answer {
     latency: Duration,
 }
 
-/// Makes attempts. One per node: it keeps the idle connections.
+/// Makes attempts. There is one per node; it keeps the idle connections.
 pub struct Attempter {
     pub(crate) config: AttemptConfig,
     user_agent: HeaderValue,
@@ -206,17 +206,17 @@ impl Attempter {
         Ok(Self { config, user_agent, tls, resolver: Arc::new(resolver), pool: Pool::default() })
     }
 
-    /// Whether attempts bear the headers of Standard Webhooks, too.
+    /// Whether attempts also carry the headers of Standard Webhooks.
     pub fn sends_standard_headers(&self) -> bool {
         self.config.standard_headers
     }
 
-    /// Closes connections that have been idle for too long; to be called every ten seconds or so.
+    /// Closes connections that have been idle for too long; to be called about every ten seconds.
     pub fn close_idle(&self) {
         self.pool.close_expired();
     }
 
-    /// Makes one attempt. It always ends, within the whole time-out, and never fails: a failure is an outcome.
+    /// Makes one attempt. It always ends within the whole timeout, and never fails: a failure is an outcome.
     pub async fn attempt(&self, request: AttemptRequest) -> AttemptOutcome {
         let started = Instant::now();
         let mut outcome = match self.answer_to(&request, started).await {
@@ -227,14 +227,14 @@ impl Attempter {
         outcome
     }
 
-    /// Sends the request and waits for the head of an answer.
+    /// Sends the request and waits for the head of a response.
     async fn answer_to(&self, request: &AttemptRequest, started: Instant) -> Result<Answer, Failure> {
         let target = judge_url(&request.url, &self.config.policy)
             .map_err(|blocked| Failure::new(Outcome::Blocked, blocked.message))?;
         if let Some(connection) = self.pool.take(&Receiver::of(&target.url)) {
             match self.exchange(connection, &target, request, started).await {
-                // The receiver may have closed it just before the request arrived: a fresh one will tell. Should the
-                // request have arrived after all, the receiver knows the event by its id.
+                // The receiver may have closed the idle connection just before the request arrived, so a new connection
+                // is tried. If the request did arrive, the receiver recognizes the event by its id.
                 Err(failure) if failure.outcome == Outcome::Connect => {}
                 answered => return answered,
             }
@@ -315,7 +315,7 @@ impl Attempter {
         http.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         http.headers_mut().insert(header::USER_AGENT, self.user_agent.clone());
         for (name, value) in headers {
-            // Every value is made of visible ASCII; one that were not would be left out rather than stop the delivery.
+            // Values consist of visible ASCII; any other value is omitted, as it must not stop the delivery.
             if let Ok(value) = HeaderValue::from_str(&value) {
                 http.headers_mut().insert(name, value);
             }
@@ -323,7 +323,7 @@ impl Attempter {
         Ok(http)
     }
 
-    /// Takes what is worth keeping of an answer, and keeps the connection when the answer was read to its end.
+    /// Records a response, and keeps its connection if the response was read to its end.
     async fn read(&self, answer: Answer, request: &AttemptRequest, started: Instant) -> AttemptOutcome {
         let Answer { response, connection, receiver, latency } = answer;
         let (head, body) = response.into_parts();
@@ -355,7 +355,7 @@ impl Attempter {
     }
 }
 
-/// Reads at most [`LONGEST_BODY`] bytes for at most `limit`; says whether that was all of the body.
+/// Reads at most [`LONGEST_BODY`] bytes for at most `limit`; returns whether that was the whole body.
 async fn read_some(mut body: Incoming, limit: Duration) -> (Vec<u8>, bool) {
     let mut bytes = Vec::new();
     let reading = async {

@@ -1,4 +1,4 @@
-//! Connections to receivers: opened to a given address, and kept for a while for the next delivery.
+//! Connections to receivers: opened to a given address, and kept idle for a while for the next delivery.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -23,27 +23,27 @@ use url::Url;
 
 use super::attempt::{AttempterError, Failure};
 
-/// The largest head of an answer. Anything bigger is no receiver's answer.
+/// The largest head of a response in bytes; the response of a receiver needs no more.
 const LARGEST_HEAD: usize = 32 * 1024;
 
-/// Idle connections kept for one receiver: as many as deliveries run to an endpoint at a time.
+/// Idle connections kept for one receiver: as many as the concurrent deliveries to an endpoint.
 const IDLE_PER_RECEIVER: usize = 10;
 
-/// Idle connections kept in all, so that many receivers do not use up the process's files.
+/// Idle connections kept in all, so that many receivers do not exhaust the process's file descriptors.
 const IDLE_IN_ALL: usize = 1024;
 
-/// How long an idle connection is kept. Below the common keep-alive of servers, so that they seldom close it first.
+/// How long an idle connection is kept: less than the usual keep-alive of servers, so that they seldom close it first.
 const IDLE_FOR: Duration = Duration::from_secs(20);
 
-/// An HTTP/1.1 connection. Dropping it closes it: its task is aborted with it.
+/// An HTTP/1.1 connection, closed on drop: its task is aborted.
 pub(crate) struct Connection {
     pub sender: SendRequest<Full<Bytes>>,
     pub remote_ip: IpAddr,
     _task: AbortOnDropHandle<()>,
 }
 
-/// Opens a connection to the first of the addresses that answers. Each gets an equal share of what is left of `limit`,
-/// so that one silent address does not use up the time of all.
+/// Opens a connection to the first of the addresses that answers. Each address gets an equal share of the remaining
+/// `limit`, so that one silent address does not use up all of it.
 pub(crate) async fn open(
     url: &Url,
     addresses: &[SocketAddr],
@@ -66,14 +66,14 @@ pub(crate) async fn open(
 }
 
 async fn secure(url: &Url, stream: TcpStream, ip: IpAddr, tls: &TlsConnector) -> Result<Connection, Failure> {
-    // A delivery is one small write that waits for its answer. Without it, some kernels hold the last packet back.
+    // A delivery is one small write that waits for its response. Without `nodelay`, some kernels delay the last packet.
     let _ = stream.set_nodelay(true);
     if url.scheme() == "http" {
         return handshake(stream, ip).await;
     }
     let wrong_name = || Failure::new(Outcome::Tls, "the host is no name that a certificate could hold");
     let host = url.host_str().ok_or_else(wrong_name)?;
-    // The brackets of an IPv6 address and the dot of the root belong to the URL, not to the certificate.
+    // The brackets of an IPv6 address and the root's dot belong to the URL, not to the certificate.
     let host = host.trim_matches(['[', ']']).trim_end_matches('.').to_owned();
     let name = ServerName::try_from(host).map_err(|_| wrong_name())?;
     let stream = tls.connect(name, stream).await.map_err(|error| Failure::new(Outcome::Tls, error.to_string()))?;
@@ -89,14 +89,14 @@ where
         .handshake(TokioIo::new(stream))
         .await
         .map_err(|error| Failure::new(Outcome::Connect, error.to_string()))?;
-    // The connection's error reaches the request that waits for an answer; without one, nobody needs it.
+    // A connection's error reaches the request that waits for its response; without a request, nobody needs it.
     let task = tokio::spawn(async move {
         let _ = connection.await;
     });
     Ok(Connection { sender, remote_ip, _task: AbortOnDropHandle::new(task) })
 }
 
-/// Builds the TLS side: the platform's roots, and `extra_ca_pem` for receivers with certificates of the operator's own.
+/// Builds the TLS connector: it trusts the platform's roots, and `extra_ca_pem` for receivers with the operator's own.
 pub(super) fn tls_connector(extra_ca_pem: Option<&[u8]>) -> Result<TlsConnector, AttempterError> {
     let mut extra = Vec::new();
     for certificate in rustls::pki_types::CertificateDer::pem_slice_iter(extra_ca_pem.unwrap_or_default()) {
@@ -115,8 +115,8 @@ pub(super) fn tls_connector(extra_ca_pem: Option<&[u8]>) -> Result<TlsConnector,
     }
     let config = match Verifier::new_with_extra_roots(extra, provider) {
         Ok(verifier) => builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth(),
-        // A machine without any root certificates can still serve `http` receivers in development; every `https`
-        // receiver then fails with `tls`, which its deliveries show.
+        // A machine without any root certificates can still deliver to `http` receivers in development; deliveries to
+        // `https` receivers then fail with `tls`, and show it.
         Err(error) => {
             tracing::warn!(%error, "no root certificates: deliveries to https receivers will fail; install ca-certificates");
             builder.with_root_certificates(trial).with_no_client_auth()
@@ -125,7 +125,7 @@ pub(super) fn tls_connector(extra_ca_pem: Option<&[u8]>) -> Result<TlsConnector,
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// What a connection can be used again for: the same scheme, host and port.
+/// The key by which a connection can be reused: scheme, host and port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Receiver(String);
 
@@ -135,7 +135,7 @@ impl Receiver {
     }
 }
 
-/// Idle connections. Each goes to an address that was judged when it was opened, and so needs no second look-up.
+/// Idle connections. Each leads to an address that was checked when it was opened, and so needs no second look-up.
 #[derive(Default)]
 pub(super) struct Pool {
     idle: Mutex<Idle>,
@@ -158,7 +158,7 @@ impl Idle {
 }
 
 impl Pool {
-    /// An idle connection that looks alive; the most recently used, so that the others can expire.
+    /// Takes an idle connection that looks alive; the most recently used one, so that the others can expire.
     pub fn take(&self, receiver: &Receiver) -> Option<Connection> {
         let mut idle = self.idle.lock();
         loop {
@@ -170,7 +170,7 @@ impl Pool {
         }
     }
 
-    /// Keeps a connection whose answer was read to its end. When the pool is full, the connection is closed.
+    /// Keeps a connection whose response was read to its end. If the pool is full, the connection is closed.
     pub fn put(&self, receiver: Receiver, connection: Connection) {
         let mut idle = self.idle.lock();
         if idle.count >= IDLE_IN_ALL {
@@ -186,7 +186,7 @@ impl Pool {
         }
     }
 
-    /// Closes what has been idle for too long. Called every now and then.
+    /// Closes connections that have been idle for too long; to be called periodically.
     pub fn close_expired(&self) {
         self.idle.lock().drop_expired();
     }

@@ -1,4 +1,4 @@
-//! What of an endpoint is sealed and goes with each request to it: its signing secret and its own headers.
+//! The sealed settings of an endpoint that each request to it needs: its signing secret and its own headers.
 
 use model::id::CustomerId;
 use model::seal::SealError;
@@ -9,14 +9,14 @@ use raft::directory::records::EndpointRecord;
 
 use crate::secrets::{Secrets, headers_purpose, secret_purpose};
 
-/// Opened for one attempt, so that a change acts on the next one.
+/// Opened for each attempt, so that a change takes effect with the next one.
 pub struct Material {
-    /// One, or two while the operator exchanges the master key and the default secret signs.
+    /// One secret, or two while the operator exchanges the master key and the default secret signs.
     pub secrets: Vec<String>,
     pub headers: StaticHeaders,
 }
 
-/// Why an endpoint's secrets cannot be had.
+/// Why an endpoint's secrets are not available.
 #[derive(Debug, thiserror::Error)]
 pub enum MaterialError {
     #[error("the customer no longer exists")]
@@ -30,7 +30,7 @@ pub enum MaterialError {
 }
 
 impl Material {
-    /// What signs at a time for a URL that belongs to no endpoint, or to one without a secret of its own.
+    /// The default signing secrets at a time, for a URL of no endpoint, or of one without a secret of its own.
     ///
     /// # Errors
     /// When this node lacks the cluster's master key.
@@ -44,10 +44,10 @@ impl Material {
         Ok(Self { secrets: secrets.default_webhook_secrets(&cluster, customer, now)?, headers: Vec::new() })
     }
 
-    /// What goes with an attempt that begins at a time.
+    /// The secrets and headers for an attempt that begins at a time.
     ///
     /// # Errors
-    /// When it was sealed under another master key, or is damaged.
+    /// When a secret was sealed under another master key, or is damaged.
     pub fn open(
         directory: &Directory,
         secrets: &Secrets,

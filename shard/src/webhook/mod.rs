@@ -1,6 +1,6 @@
-//! Calling webhook receivers: one HTTP attempt to a checked address, bounded in time and size.
+//! Calls to webhook receivers: one HTTP attempt to a checked address, bounded in time and size.
 //!
-//! When and what to attempt is not decided here.
+//! Which attempts are made, and when, is decided in [`crate::deliveries`].
 
 pub mod attempt;
 pub(crate) mod connection;

@@ -1,4 +1,4 @@
-//! From a host to the addresses that may be connected to.
+//! Resolves a host to the addresses that may be connected to.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -15,14 +15,14 @@ use crate::shares::Shares;
 /// The most addresses of a name that are tried.
 const MOST_ADDRESSES: usize = 4;
 
-/// Names that are looked up at once. The system's look-up holds a thread for as long as a name server says nothing, whoever has
-/// given it up meanwhile: those of everything else must not run out.
+/// The most concurrent look-ups. A look-up of the operating system occupies a thread as long as the name server does
+/// not answer, even after its caller has given up; look-ups must not exhaust the threads of everything else.
 const MOST_LOOK_UPS: usize = 128;
 
-/// How many of them may be one account's. It chooses the names, and whether their servers ever answer.
+/// The most concurrent look-ups of one account, which chooses the names and can choose ones whose servers never answer.
 const MOST_OF_ONE: usize = 12;
 
-/// Looks names up, each for an account. A trait, so that tests can answer with any address.
+/// Looks up names, each for an account. A trait, so that tests can return any address.
 #[async_trait]
 pub trait Resolver: Send + Sync + 'static {
     async fn resolve(&self, account: CustomerId, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
@@ -59,10 +59,10 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// The addresses of a target, all of them judged. One forbidden address refuses the name: a name that answers with a
-/// public and a private address is an attack or a mistake, and in both cases not ours to sort out.
+/// The addresses of a target, all of them checked. One forbidden address refuses the name: a name that resolves to both
+/// a public and a private address is an attack or a mistake.
 ///
-/// The caller must connect to one of these and resolve no second time, else the second answer would go unjudged.
+/// The caller must connect to one of these addresses, as the result of a second look-up would be unchecked.
 pub(crate) async fn checked_addresses(
     account: CustomerId,
     target: &Target,
@@ -71,7 +71,7 @@ pub(crate) async fn checked_addresses(
 ) -> Result<Vec<SocketAddr>, Failure> {
     let port = target.url.port_or_known_default().unwrap_or(443);
     let name = match &target.host {
-        // An address was judged with the URL.
+        // An address was checked with the URL.
         TargetHost::Address(ip) => return Ok(vec![SocketAddr::new(*ip, port)]),
         TargetHost::Name(name) => name,
     };
@@ -83,7 +83,7 @@ pub(crate) async fn checked_addresses(
     }
     for address in &addresses {
         if let Err(reason) = judge_ip(address.ip(), policy) {
-            // The address itself is kept from the customer: it may tell of names that only the operator's network knows.
+            // The address is hidden from the customer: it could reveal names that only the operator's network knows.
             return Err(Failure::new(Outcome::Blocked, format!("the name resolves to a forbidden address ({reason})")));
         }
     }
@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// How many look-ups wait for a server that says nothing, and whether it has said something at last.
+    /// The number of look-ups that wait for a silent server, and whether it has answered.
     static WAITING: Mutex<(usize, bool)> = Mutex::new((0, false));
     static CHANGED: Condvar = Condvar::new();
 

@@ -1,4 +1,4 @@
-//! Attempts against small receivers that answer well, badly, slowly or never.
+//! Attempts against small receivers that answer correctly, badly, slowly or never.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -30,15 +30,15 @@ const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 #[derive(Clone, Copy)]
 enum Answer {
     Text(&'static str),
-    /// Answers, then closes the connection without saying so.
+    /// Answers, then closes the connection without announcing it.
     TextAndClose(&'static str),
     Hang,
     Reset,
-    /// A head that never ends, byte by byte.
+    /// Sends a head that never ends, byte by byte.
     SlowHead,
-    /// A good head, then a body without end.
+    /// Sends a valid head, then an endless body.
     EndlessBody,
-    /// A good head, then silence in place of the body.
+    /// Sends a valid head, then nothing.
     SilentBody,
 }
 
@@ -146,12 +146,12 @@ fn localhost() -> IpAddr {
     Ipv4Addr::LOCALHOST.into()
 }
 
-/// The real time-outs: on a busy machine a test waits, and does not fail.
+/// The production timeouts: on a busy machine a test waits, and does not fail.
 fn config(policy: TargetPolicy) -> AttemptConfig {
     AttemptConfig::new(policy, "1.2.3")
 }
 
-/// Time-outs that a test can wait for, for receivers that keep silent.
+/// Short timeouts for receivers that never answer.
 fn impatient() -> Attempter {
     let config = AttemptConfig {
         first_byte_timeout: Duration::from_millis(300),

@@ -1,4 +1,4 @@
-//! What an owner asks of its shard's state machine, and what it answers.
+//! The commands that an owner proposes to its shard's state machine.
 
 use bytes::Bytes;
 use model::address::Address;
@@ -24,10 +24,10 @@ use crate::stream::{Streamed, StreamedEvent, Ticket};
 /// One log entry: commands of many channels, applied in order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Batch {
-    /// The format by which it is applied: that of the cluster when it was proposed, and so no lower than its commands need.
-    /// Where a format changed what a command does, replicas of all releases go by this one.
+    /// The format by which the batch is applied: the cluster's format when it was proposed, so it is no lower than its
+    /// commands need. Where a format changed the effect of a command, replicas of all releases follow this field.
     pub version: Format,
-    /// The proposer's term. A batch whose entry has another term comes from an owner of the past and changes nothing.
+    /// The proposer's term. A batch whose entry has another term comes from a former owner and changes nothing.
     pub epoch: Epoch,
     pub node: NodeId,
     pub commands: Vec<Command>,
@@ -37,7 +37,7 @@ pub struct Batch {
 pub const BATCH_VERSION: Format = Format::FIRST;
 
 impl Batch {
-    /// Reads one out of the log.
+    /// Reads a batch from the log.
     ///
     /// # Errors
     /// [`Foreign`] when this release does not understand it.
@@ -48,32 +48,32 @@ impl Batch {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Command {
-    /// Takes a send: a row, an encoded `OutboxEntry`, and the row of its media. A message id that is known is left as it
-    /// is. Without an entry, from format 3 on, the row says what the network is given.
+    /// Accepts a send: its row, an encoded `OutboxEntry`, and the row of its media. A known message id changes nothing.
+    /// Without an entry, from format 3 on, the message is sent to the network as its row says.
     AcceptSend {
         customer: CustomerId,
         message: NewMessage,
         outbox: Bytes,
         #[serde(default)]
         media: Option<Box<MediaRow>>,
-        /// Rows that come to be with it.
+        /// Rows of the projection that are written with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         projected: Vec<ProjectedWrite>,
-        /// What the account's quota leaves for its media, from format 3 on.
+        /// The space that the account's quota leaves for its media. From format 3 on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         room: Option<MediaRoom>,
     },
-    /// Takes a send of which the stored row says all, from format 3 on. Without media, it does what
-    /// [`AcceptSend`](Self::AcceptSend) does; most sends go so.
+    /// Accepts a send that its stored row describes completely, as [`AcceptSend`](Self::AcceptSend) without media does.
+    /// From format 3 on; most sends use it.
     Send {
         #[serde(with = "as_stored")]
         message: NewMessage,
-        /// Rows that come to be with it.
+        /// Rows of the projection that are written with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         projected: Vec<ProjectedWrite>,
     },
-    /// The network took a send, and nobody is to be told, from format 3 on: what [`Settle`](Self::Settle) does without events
-    /// ([`shortened`](Self::shortened)). The network took it `at` a time, and the owner heard of it later.
+    /// The network accepted a send at `at`, of which the owner learned at `heard_at`, and nobody is to be notified:
+    /// equivalent to [`Settle`](Self::Settle) without events ([`shortened`](Self::shortened)). From format 3 on.
     Sent { customer: CustomerId, channel: ChannelId, message: MessageId, at: Timestamp, heard_at: Timestamp },
     /// The network's verdict on a send.
     Settle {
@@ -82,12 +82,12 @@ pub enum Command {
         verdict: Verdict,
         at: Timestamp,
         events: Vec<NewEvent>,
-        /// Rows that it changes.
+        /// Rows of the projection that change with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         projected: Vec<ProjectedWrite>,
     },
-    /// A receipt for a sent message. Nothing happens when the row, or the member of a group, is that far already, or
-    /// when the row is gone.
+    /// A receipt for a sent message. Changes nothing if the message, or the member of a group, has reached that status
+    /// already, or if the message is deleted.
     Receipt {
         channel: ChannelId,
         message: MessageId,
@@ -96,51 +96,51 @@ pub enum Command {
         at: Timestamp,
         event: NewEvent,
     },
-    /// An inbound message. One that is known changes nothing.
+    /// An inbound message. A known one changes nothing.
     Receive { customer: CustomerId, message: NewMessage, event: NewEvent },
-    /// A message that the channel's own phone wrote. One that is known, such as an echo of a send, changes nothing.
+    /// A message that was written on the channel's own phone. A known one, such as an echo of a send, changes nothing.
     ReceiveOwn { customer: CustomerId, message: NewMessage, events: Vec<NewEvent> },
-    /// What an undecryptable message really said: takes the place of its row, of which it bears the id and the time.
+    /// The content of a message that could not be decrypted before: replaces the row with the same id and time.
     Recover { customer: CustomerId, message: NewMessage, event: NewEvent },
-    /// The phone address behind a LID. Only the first sight of it makes an event.
+    /// The phone address behind a LID. A known address changes nothing, and makes no event.
     LearnLid { channel: ChannelId, lid: Address, phone: Address, at: Timestamp, event: NewEvent },
-    /// A move of the status machine.
+    /// A transition of the status machine.
     Move(Move),
     /// An event without a change of state, such as a new QR text.
     Emit(NewEvent),
-    /// What the network told of the channel's world, as rows to write, and the events of it. The owner has compared it with
-    /// what stood there.
+    /// Rows of the projection to write after a notice, and its events. The owner has compared them with the stored
+    /// rows.
     Project { channel: ChannelId, customer: CustomerId, writes: Vec<ProjectedWrite>, events: Vec<NewEvent> },
-    /// Other settings, as an encoded `SettingsRow`; nothing happens unless the version is the expected one.
+    /// New settings, as an encoded `SettingsRow`; changes nothing unless the version is the expected one.
     ChangeSettings { channel: ChannelId, customer: CustomerId, expect: Timestamp, row: Bytes },
-    /// Credentials and protocol state, sealed. Deletes of keys that do not exist are fine.
+    /// Credentials and protocol state, sealed. Deleting a key that does not exist is no error.
     Auth { channel: ChannelId, customer: CustomerId, writes: Vec<AuthWrite> },
-    /// Credentials and a proxy that are sealed anew; what has changed meanwhile stays. From format 3 on.
+    /// Resealed credentials and proxy; values that have changed in between are kept. From format 3 on.
     Reseal { channel: ChannelId, auth: Vec<Resealed>, proxy: Option<Resealed> },
-    /// What becomes of deliveries.
+    /// A change of deliveries.
     Delivery(DeliveryCommand),
-    /// Media: see there.
+    /// A change of media.
     Media(MediaCommand),
-    /// Deletes what is past its time. Repeat until the answer is `Done`.
+    /// Deletes expired rows. Repeat until the reply is `Done`.
     #[serde(rename = "Trim")]
     Expire(Expire),
-    /// Wipes a deleted channel, a part at a time: repeat until the answer is `Done`.
+    /// Wipes a deleted channel in steps: repeat until the reply is `Done`.
     #[serde(rename = "Forget")]
     DeleteChannel { channel: ChannelId, customer: CustomerId },
-    /// A home has fetched this shard's relay up to a place.
+    /// Deletes this shard's relay up to a position, after the coordinators in shard `home` have fetched it.
     Release { home: ShardId, upto: u64 },
-    /// A part of a shard's relay, for the rings of customers at home here.
+    /// A part of a shard's relay, for the rings of customers whose coordinator is here.
     Gather { source: ShardId, after: u64, upto: u64, at: Timestamp, events: Vec<StreamedEvent> },
-    /// Nobody can resume a stream of the customer any more: drops its ring a part at a time, until the answer is `Done`.
+    /// Deletes the ring of a customer whose streams nobody can resume any more. Repeat until the reply is `Done`.
     DropRing { customer: CustomerId },
-    /// Keeps a ticket for one stream.
+    /// Stores a ticket for one stream.
     KeepTicket { customer: CustomerId, digest: Bytes, ticket: Ticket, at: Timestamp },
-    /// Takes a ticket; `Unchanged` when it was used, or is too old.
+    /// Takes a ticket; `Unchanged` if it was used or has expired.
     UseTicket { customer: CustomerId, digest: Bytes, at: Timestamp },
 }
 
 impl Command {
-    /// Its kind, for logs.
+    /// The command's name, for logs.
     pub fn name(&self) -> &'static str {
         macro_rules! names {
             ($($name:ident)*) => {
@@ -153,8 +153,8 @@ impl Command {
         )
     }
 
-    /// The command in fewer bytes, where the cluster has the format for it: that the network took a send of which nobody is to be
-    /// told, and which changes nothing else.
+    /// A shorter form of the command, if the cluster's format has one: for the network's acceptance of a send of which
+    /// nobody is to be notified, and which changes nothing else.
     pub fn shortened(self, format: Format) -> Self {
         match self {
             Self::Settle {
@@ -172,8 +172,8 @@ impl Command {
         }
     }
 
-    /// What changes rows of the projection, with what is told of it, in commands that a log entry can hold. What is told goes
-    /// first: when the rest is cut off by a crash, it comes again, and compares with what stands there.
+    /// Splits writes of the projection and their events into commands that fit a log entry. Events go first: if a crash
+    /// cuts off the rest, the notice comes again and is compared with the stored rows.
     pub fn project(
         channel: ChannelId,
         customer: CustomerId,
@@ -191,22 +191,22 @@ impl Command {
     }
 }
 
-/// A sealed value in the place of another one.
+/// A resealed value that replaces another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resealed {
-    /// Of a credential; empty for a proxy.
+    /// The name of a credential; empty for a proxy.
     pub name: String,
-    /// What the other one begins with (`seal::TOLD_BY`).
+    /// The first bytes of the value to replace (`seal::TOLD_BY`).
     pub was: Bytes,
     pub sealed: Bytes,
 }
 
-/// Bytes that share a command, about.
+/// The approximate size of a command's part, in bytes.
 const PORTION: usize = 192 << 10;
 
-/// Cuts a list into lists that weigh no more than a portion each, but for a single heavy one.
+/// Splits a list into lists of at most [`PORTION`] bytes each, except for a single larger item.
 fn portions<T>(all: Vec<T>, weight: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
-    /// What an item takes beside its bytes.
+    /// The bytes of an item in addition to its weight.
     const HEAD: usize = 128;
     let mut portions: Vec<Vec<T>> = Vec::new();
     let mut room = 0;
@@ -226,7 +226,7 @@ fn portions<T>(all: Vec<T>, weight: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     portions
 }
 
-/// A message to store. The row is written by the owner once, as it will be stored.
+/// A message to store. The owner encodes the row once, as it will be stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewMessage {
     pub channel: ChannelId,
@@ -235,8 +235,7 @@ pub struct NewMessage {
     pub occurred_at: Timestamp,
     /// The encoded `MessageRow`.
     pub row: Bytes,
-    /// The chat in which something was said; `None` for what only changes or comments on another message, and for
-    /// stories.
+    /// The message's chat; `None` for stories, and for a message that only changes or comments on another one.
     #[serde(default)]
     pub chat: Option<Address>,
 }
@@ -254,7 +253,7 @@ impl NewMessage {
     }
 }
 
-/// A message of which its row says all.
+/// A message that its row describes completely.
 mod as_stored {
     use model::message::ContentKind;
     use serde::de::{Error, IgnoredAny};
@@ -262,7 +261,7 @@ mod as_stored {
 
     use super::{Address, Bytes, ChannelId, Deserialize, MessageId, NewMessage, RowId, Serialize, Timestamp};
 
-    /// What of a row a send is applied by. Every replica reads each send: all else of the row is skipped, and stored as it came.
+    /// The fields of a row by which a send is applied. Every replica reads each send, so it skips the other fields.
     #[derive(Deserialize)]
     #[allow(dead_code, reason = "a row is a list of all its fields, in this order")]
     struct Head {
@@ -294,7 +293,7 @@ mod as_stored {
     struct Said {
         #[serde(rename = "type")]
         kind: ContentKind,
-        /// The message that it is about.
+        /// The message that it refers to.
         #[serde(default)]
         target: Option<IgnoredAny>,
     }
@@ -312,12 +311,12 @@ mod as_stored {
     }
 }
 
-/// What the network said of a send, or what the gateway made of its silence.
+/// The network's verdict on a send, or the gateway's after the network did not answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Verdict {
-    /// By the network; of a group, `recipients` members beside the channel will acknowledge it, when that is known.
+    /// Accepted by the network. For a group, `recipients` other members will acknowledge it, if their number is known.
     Accepted { recipients: Option<u32> },
-    /// It did not take it, or it is not known whether it did.
+    /// Not accepted by the network, or unknown whether it was.
     Failed(Failure),
 }
 
@@ -328,40 +327,40 @@ pub struct NewEvent {
     pub name: EventName,
     pub channel: ChannelId,
     pub customer: CustomerId,
-    /// The message that it tells of, for the history.
+    /// The message that it is about, for the history.
     pub message: Option<MessageId>,
     pub correlation_id: Option<String>,
     pub chat: Option<Address>,
     pub body: Bytes,
     pub at: Timestamp,
     pub deliveries: Vec<NewDelivery>,
-    /// Set while somebody watches the customer's event stream.
+    /// Set while the customer's event stream is watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streamed: Option<Streamed>,
-    /// Made by a copy of the directory that was too old to know all endpoints: it is not committed.
+    /// Set when a stale copy of the directory, which may lack endpoints, made the event: it must not be committed.
     #[serde(skip)]
     pub outdated: bool,
 }
 
 impl NewEvent {
-    /// Whether anybody gets it, as far as the copy of the directory tells that it was made by.
+    /// Whether the event has any recipient, as far as the copy of the directory shows that it was made with.
     pub fn is_wanted(&self) -> bool {
         !self.deliveries.is_empty() || self.streamed.is_some() || self.outdated
     }
 
-    /// About how many bytes its body and its deliveries take in the log.
+    /// The approximate bytes of its body and its deliveries in the log.
     pub fn weight(&self) -> usize {
         self.body.len() + self.deliveries.iter().map(|delivery| weight_to(&delivery.url)).sum::<usize>()
     }
 }
 
-/// Bytes of an event's deliveries in the log at most. With the largest message, or with the other events of one command, they
-/// go into one log entry.
+/// The most bytes of an event's deliveries in the log: they fit into one entry with the largest message, or with the
+/// other events of a command.
 pub const MOST_DELIVERY_BYTES: usize = 192 << 10;
 
-/// About how many bytes a delivery to a URL takes in the log.
+/// The approximate bytes of a delivery to a URL in the log.
 pub fn weight_to(url: &str) -> usize {
-    /// Its two ids and what tells the fields apart.
+    /// The two ids and the encoding.
     const HEAD: usize = 96;
     url.len() + HEAD
 }
@@ -373,18 +372,18 @@ pub struct NewDelivery {
     pub url: String,
 }
 
-/// A move with all that changes beside the status.
+/// A transition with all that changes beside the status.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Move {
     pub channel: ChannelId,
     pub customer: CustomerId,
-    /// The version that the owner saw; another one there means that the move lost a race.
+    /// The version that the owner saw; another stored version means that the transition lost a race.
     pub expect: u64,
     pub to: Status,
     pub reason: Reason,
     pub at: Timestamp,
     pub wipe_credentials: bool,
-    /// Who the channel is on the network, when the move made it known.
+    /// The channel's identity on the network, if the transition made it known.
     pub identity: Option<traffic::item::Identity>,
     pub disabled_by_operator: bool,
     pub moved_by: Option<Uuid>,
@@ -394,14 +393,14 @@ pub struct Move {
 }
 
 impl ChannelRow {
-    /// What a move makes of the row: the state machine's rule, and the owner's picture of it.
+    /// Applies a transition to the row: used by the state machine, and by the owner for its copy of the row.
     pub fn moved(&mut self, step: &Move) {
         if self.status == Status::Connected || step.to == Status::Connected {
             self.last_seen_at = Some(step.at);
         }
         self.reconnecting_since = match step.to {
             Status::Reconnecting => self.reconnecting_since.or(Some(step.at)),
-            // An attempt under way is part of the same endeavour.
+            // A connection attempt is part of the same reconnection.
             Status::Connecting if self.status == Status::Reconnecting => self.reconnecting_since,
             _ => None,
         };

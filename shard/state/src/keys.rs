@@ -1,4 +1,4 @@
-//! The keys of a shard's state: a prefix byte that names the table, then what the table is ordered by.
+//! The keys of a shard's state: a prefix byte that names the table, then the fields that the table is ordered by.
 
 use machine::just_after;
 use model::address::Address;
@@ -21,24 +21,24 @@ model::words! {
     }
 }
 
-/// The kinds of rows. A number is for ever: it is part of the keys.
+/// The kinds of rows of the projection. A number must never change: it is part of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Kind {
-    /// Which areas were fetched whole since the pairing.
+    /// Which areas were fetched completely since the pairing.
     Synced = 1,
     Group = 2,
     Community = 10,
     Newsletter = 11,
-    /// What the account keeps of a chat.
+    /// The account's state of a chat.
     Chat = 20,
-    /// When a chat last got a message.
+    /// When a chat last received a message.
     LastInbound = 21,
     LastOutbound = 22,
     Contact = 23,
     Blocked = 24,
     Presence = 25,
-    /// Whose presence the channel wants to know.
+    /// The contacts whose presence the channel subscribed to.
     Watched = 26,
     Profile = 27,
     Privacy = 28,
@@ -51,19 +51,19 @@ pub enum Kind {
     Order = 46,
     OrderPlace = 47,
     Label = 48,
-    /// What bears a label.
+    /// A label on a chat or a message.
     LabelAssociation = 49,
-    /// What the customer has settled for the channel; see `crate::settings`.
+    /// The customer's settings of the channel; see `crate::settings`.
     Settings = 60,
 }
 
-/// A whole hour of UTC, counted from 1970.
+/// An hour of UTC, counted from 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Hour(pub u32);
 
 impl Hour {
-    /// The hour that holds a time.
+    /// The hour that contains a time.
     pub fn of(at: Timestamp) -> Self {
         Self(u32::try_from(at.0.div_euclid(HOUR_MILLIS)).unwrap_or(0))
     }
@@ -143,17 +143,17 @@ fn under(prefix: Vec<u8>) -> Range {
     (prefix, end)
 }
 
-/// Times sort as unsigned numbers; none lies before 1970.
+/// Times sort as unsigned integers; none is before 1970.
 fn time(at: Timestamp) -> [u8; 8] {
     at.0.max(0).to_be_bytes()
 }
 
-/// A part of a key that begins at a place.
+/// The `N` bytes of a key at an offset.
 fn part<const N: usize>(key: &[u8], at: usize) -> Option<[u8; N]> {
     key.get(at..)?.first_chunk().copied()
 }
 
-/// What a row stands under.
+/// The key of a row.
 pub type Key = Vec<u8>;
 
 macro_rules! made {
@@ -165,7 +165,7 @@ macro_rules! made {
     };
 }
 
-/// Declares keys, and ranges of all keys that begin alike: by their table, and by what the table is ordered by.
+/// Declares keys, and ranges of keys with a common prefix, by their table and the fields that order it.
 macro_rules! keys {
     ($($(#[$doc:meta])* $name:ident($($given:ident: $type:ty),*) -> $made:ident = $table:ident[$($part:expr),*];)*) => {$(
         $(#[$doc])*
@@ -180,12 +180,12 @@ keys! {
     channels() -> Range = CHANNEL[];
     auth(channel: ChannelId, name: &str) -> Key = AUTH[channel.as_bytes(), name.as_bytes()];
     auth_of(channel: ChannelId) -> Range = AUTH[channel.as_bytes()];
-    /// Messages of a channel sort by the time of the network, then by row.
+    /// Messages of a channel sort by the network's time, then by row.
     message(channel: ChannelId, occurred_at: Timestamp, row: RowId) -> Key
         = MESSAGE[channel.as_bytes(), &time(occurred_at), row.as_bytes()];
-    /// What became of a message: apart from the message itself, so that a verdict or a receipt writes a few bytes.
+    /// The status of a message. It is apart from the message, so that a verdict or a receipt writes only a few bytes.
     message_state(channel: ChannelId, row: RowId) -> Key = MESSAGE_STATE[channel.as_bytes(), row.as_bytes()];
-    /// All that [`namesake`] makes of an id. An id may hold what ends it here: of those found the rows have to say whose they are.
+    /// All keys of [`namesake`] for an id. Ids may contain the byte that ends one here: compare the ids of the rows.
     namesakes(channel: ChannelId, id: &MessageId) -> Range = MESSAGE_ID[channel.as_bytes(), b"j", id.as_str().as_bytes(), &[0]];
     /// The outbox of a channel, in the order of acceptance.
     outbox(channel: ChannelId, sequence: u64) -> Key = OUTBOX[channel.as_bytes(), &sequence.to_be_bytes()];
@@ -195,32 +195,32 @@ keys! {
     lid(channel: ChannelId, lid: &str) -> Key = LID[channel.as_bytes(), lid.as_bytes()];
     /// All LIDs of a channel whose phone address is known.
     lids(channel: ChannelId) -> Range = LID[channel.as_bytes()];
-    /// The way back from a phone number to its LID.
+    /// The reverse index from a phone number to its LID.
     lid_of(channel: ChannelId, phone: &str) -> Key = LID_OF[channel.as_bytes(), phone.as_bytes()];
-    /// The status changes of a channel, by time and then by place in the log.
+    /// The status changes of a channel, by time and then by version.
     status_change(channel: ChannelId, at: Timestamp, version: u64) -> Key
         = STATUS_CHANGE[channel.as_bytes(), &time(at), &version.to_be_bytes()];
     event(id: &str) -> Key = EVENT[id.as_bytes()];
-    /// Deliveries of an endpoint, in the order in which they were made: their ids begin with the time. So the list of an
-    /// endpoint's deliveries needs no index, and a send writes none.
+    /// Deliveries of an endpoint, in the order of creation: their ids begin with the time. So listing them needs no
+    /// index, and a send writes none.
     delivery(endpoint: EndpointId, id: DeliveryId) -> Key = DELIVERY[endpoint.as_bytes(), id.as_bytes()];
-    /// The attempts at a delivery, in their order.
+    /// The attempts of a delivery, in their order.
     attempt(endpoint: EndpointId, delivery: DeliveryId, number: u32) -> Key
         = ATTEMPT[endpoint.as_bytes(), delivery.as_bytes(), &number.to_be_bytes()];
     attempts_of(endpoint: EndpointId, delivery: DeliveryId) -> Range = ATTEMPT[endpoint.as_bytes(), delivery.as_bytes()];
-    /// An attempt that takes long enough for its beginning to be on record.
+    /// An attempt that takes so long that its beginning was recorded.
     begun_attempt(endpoint: EndpointId, delivery: DeliveryId) -> Key = BEGUN_ATTEMPT[endpoint.as_bytes(), delivery.as_bytes()];
     begun_attempts() -> Range = BEGUN_ATTEMPT[];
-    /// The endpoints, deleted ones too, for which a customer has had deliveries in this shard.
+    /// The endpoints for which a customer has had deliveries in this shard, including deleted ones.
     customer_endpoint(customer: CustomerId, endpoint: EndpointId) -> Key
         = CUSTOMER_ENDPOINT[customer.as_bytes(), endpoint.as_bytes()];
     endpoints_of(customer: CustomerId) -> Range = CUSTOMER_ENDPOINT[customer.as_bytes()];
-    /// All endpoints that any customer has had deliveries for in this shard.
+    /// The endpoints of all customers for which this shard has had deliveries.
     customer_endpoints() -> Range = CUSTOMER_ENDPOINT[];
-    /// Work on many deliveries that is done in steps.
+    /// A bulk operation on deliveries, done in steps.
     bulk_operation(id: Uuid) -> Key = BULK_OPERATION[id.as_bytes()];
     bulk_operations() -> Range = BULK_OPERATION[];
-    /// A due delivery, per endpoint in the order in which attempts are due.
+    /// A delivery that is due, for each endpoint in the order of due times.
     job(endpoint: EndpointId, due: Timestamp, delivery: DeliveryId) -> Key
         = JOB[endpoint.as_bytes(), &time(due), delivery.as_bytes()];
     jobs() -> Range = JOB[];
@@ -229,68 +229,68 @@ keys! {
     message_delivery(channel: ChannelId, row: RowId, delivery: DeliveryId) -> Key
         = MESSAGE_DELIVERY[channel.as_bytes(), row.as_bytes(), delivery.as_bytes()];
     message_deliveries(channel: ChannelId, row: RowId) -> Range = MESSAGE_DELIVERY[channel.as_bytes(), row.as_bytes()];
-    /// How far a member of a group is with a message that was sent there.
+    /// A group member's receipt for a message that was sent to the group.
     receipt(channel: ChannelId, row: RowId, member: &Address) -> Key
         = RECEIPT[channel.as_bytes(), row.as_bytes(), member.as_str().as_bytes()];
     receipts_of(channel: ChannelId, row: RowId) -> Range = RECEIPT[channel.as_bytes(), row.as_bytes()];
-    /// Media of a channel, by id: by time of creation.
+    /// Media of a channel, by id and so by time of creation.
     media(channel: ChannelId, id: MediaId) -> Key = MEDIA[channel.as_bytes(), id.as_bytes()];
-    /// Media that refers to bytes by their hash: while there is one, the bytes are kept.
+    /// Media that refers to bytes by their hash: the bytes are kept while there is any reference.
     blob_ref(sha256: &Sha256Hex, channel: ChannelId, id: MediaId) -> Key
         = BLOB_REF[sha256.0.as_bytes(), channel.as_bytes(), id.as_bytes()];
-    /// All references to some bytes.
+    /// All references to the same bytes.
     blob_refs_to(sha256: &Sha256Hex) -> Range = BLOB_REF[sha256.0.as_bytes()];
-    /// Media whose bytes are still to come.
+    /// Media whose bytes have not arrived yet.
     media_pending(channel: ChannelId, id: MediaId) -> Key = MEDIA_PENDING[channel.as_bytes(), id.as_bytes()];
     media_pending_of(channel: ChannelId) -> Range = MEDIA_PENDING[channel.as_bytes()];
-    /// When something is to be done about media: its bytes deleted, or what is left of it.
+    /// When media is due: its bytes, or its row, have to be deleted.
     media_due(at: Timestamp, channel: ChannelId, id: MediaId) -> Key = MEDIA_DUE[&time(at), channel.as_bytes(), id.as_bytes()];
-    /// The last notices of a channel that made events.
+    /// The latest notices of a channel that made events.
     noticed(channel: ChannelId) -> Key = NOTICED[channel.as_bytes()];
-    /// A row of what the network has told of a channel's world, by kind and id.
+    /// A row of a channel's projection, by kind and id.
     projected(channel: ChannelId, kind: Kind, id: &str) -> Key = PROJECTED[channel.as_bytes(), &[kind as u8], id.as_bytes()];
-    /// An event that waits for the home of its customer, in the order of the log.
+    /// An event that waits for its customer's coordinator, in the order of the log.
     relay(home: ShardId, place: u64) -> Key = RELAY[&home.to_be_bytes(), &place.to_be_bytes()];
-    /// How far a home has fetched the relay of a shard.
+    /// The position up to which a coordinator has fetched the relay of a shard.
     gathered(source: ShardId) -> Key = GATHERED[&source.to_be_bytes()];
     /// An event in the ring of its customer, by number.
     ring(customer: CustomerId, number: u64) -> Key = RING[customer.as_bytes(), &number.to_be_bytes()];
     ring_extent(customer: CustomerId) -> Key = RING_EXTENT[customer.as_bytes()];
-    /// The rings of all customers at home in the shard.
+    /// The rings of all customers whose coordinator is in this shard.
     ring_extents() -> Range = RING_EXTENT[];
     /// A ticket for one stream, by its digest.
     ticket(customer: CustomerId, digest: &[u8]) -> Key = TICKET[customer.as_bytes(), digest];
     tickets_of(customer: CustomerId) -> Range = TICKET[customer.as_bytes()];
-    /// How many bytes of a customer's media are kept.
+    /// The number of bytes of a customer's stored media.
     media_kept(customer: CustomerId) -> Key = MEDIA_KEPT[customer.as_bytes()];
-    /// In how many files.
+    /// The number of files of a customer's stored media.
     media_files(customer: CustomerId) -> Key = MEDIA_FILES[customer.as_bytes()];
-    /// What a customer used in an hour through a channel. By time before channel, so that what is asked for is one range.
+    /// A customer's usage of a channel in an hour. The time precedes the channel, so that a query reads one range.
     usage(customer: CustomerId, hour: Hour, channel: ChannelId) -> Key
         = USAGE[customer.as_bytes(), &hour.0.to_be_bytes(), channel.as_bytes()];
     /// The hours of all customers.
     usages() -> Range = USAGE[];
     /// All hours of a customer.
     usages_of(customer: CustomerId) -> Range = USAGE[customer.as_bytes()];
-    /// How many deliveries of a channel wait for another attempt; there is no row for none.
+    /// The number of a channel's deliveries that wait for another attempt; there is no row for zero.
     retrying(customer: CustomerId, channel: ChannelId) -> Key = RETRYING[customer.as_bytes(), channel.as_bytes()];
     retrying_of(customer: CustomerId) -> Range = RETRYING[customer.as_bytes()];
 }
 
-/// The [`auth`] keys whose names begin with `prefix`, from the one behind the name `after` on.
+/// The [`auth`] keys whose names begin with `prefix`, after the name `after`.
 pub fn auth_under(channel: ChannelId, prefix: &str, after: Option<&str>) -> Range {
     let (first, end) = under(auth(channel, prefix));
     let behind = after.map(|after| just_after(&auth(channel, after)));
     (behind.filter(|behind| *behind > first).unwrap_or(first), end)
 }
 
-/// The name that an [`auth`] key was made of.
+/// The name in an [`auth`] key.
 pub fn name_of_auth(key: &[u8]) -> Option<String> {
     let name = key.get(1 + size_of::<ChannelId>()..)?;
     std::str::from_utf8(name).ok().map(str::to_owned)
 }
 
-/// Where a message stands, as the end of its key says.
+/// The time and row at the end of a message's key.
 pub fn place_of_message(key: &[u8]) -> Option<(Timestamp, RowId)> {
     let (rest, row) = key.split_last_chunk::<16>()?;
     let at = i64::from_be_bytes(*rest.last_chunk()?);
@@ -304,7 +304,8 @@ pub fn messages(channel: ChannelId, since: Option<Timestamp>, until: Option<Time
     (since.map_or(first, bound), until.map_or(end, bound))
 }
 
-/// Where a message of the network stands. An id may come in both directions, when two channels write to each other.
+/// The key of the pointer to a message, by the network's id. An id may exist in both directions, when two channels of
+/// the gateway write to each other.
 pub fn message_id(channel: ChannelId, direction: Direction, id: &MessageId) -> Vec<u8> {
     let side = match direction {
         Direction::Inbound => b"i",
@@ -313,8 +314,8 @@ pub fn message_id(channel: ChannelId, direction: Direction, id: &MessageId) -> V
     key(MESSAGE_ID, &[channel.as_bytes(), side, id.as_str().as_bytes()])
 }
 
-/// Where a message stands that came in under an id which another message bore before: by its chat, unless that follows
-/// from its author, and by the author.
+/// The key of the pointer to an inbound message whose id another message had before: by author, and by chat unless that
+/// follows from the author.
 pub fn namesake(channel: ChannelId, id: &MessageId, chat: Option<&Address>, author: &Address) -> Vec<u8> {
     let mut namesake = namesakes(channel, id).0;
     namesake.extend_from_slice(chat.map_or("", Address::as_str).as_bytes());
@@ -323,7 +324,7 @@ pub fn namesake(channel: ChannelId, id: &MessageId, chat: Option<&Address>, auth
     namesake
 }
 
-/// All that [`namesake`] makes of an id in one chat that does not follow from its author.
+/// All keys of [`namesake`] for an id in a chat that does not follow from the author.
 pub fn namesakes_in(channel: ChannelId, id: &MessageId, chat: &Address) -> Range {
     let mut prefix = namesakes(channel, id).0;
     prefix.extend_from_slice(chat.as_str().as_bytes());
@@ -331,12 +332,12 @@ pub fn namesakes_in(channel: ChannelId, id: &MessageId, chat: &Address) -> Range
     under(prefix)
 }
 
-/// The channel and the place that a key of [`outbox`] names.
+/// The channel and the position in an [`outbox`] key.
 pub fn parse_outbox(key: &[u8]) -> Option<(ChannelId, u64)> {
     Some((ChannelId::from_bytes(part(key, 1)?), u64::from_be_bytes(part(key, 17)?)))
 }
 
-/// The LID that a key of [`lid`] names, by its local part.
+/// The local part of the LID in a [`lid`] key.
 pub fn lid_at_end(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(key.get(17..)?).ok()
 }
@@ -346,30 +347,30 @@ pub fn status_changes(channel: ChannelId, before: Option<(Timestamp, u64)>) -> R
     (first, before.map_or(end, |(at, version)| status_change(channel, at, version)))
 }
 
-/// The time and the version of a change, as its key says.
+/// The time and the version in the key of a status change.
 pub fn place_of_change(key: &[u8]) -> Option<(Timestamp, u64)> {
     let (rest, version) = key.split_last_chunk::<8>()?;
     Some((Timestamp(i64::from_be_bytes(*rest.last_chunk()?)), u64::from_be_bytes(*version)))
 }
 
-/// The version that a change made, as its key says.
+/// The version in the key of a status change.
 pub fn version_of_change(key: &[u8]) -> u64 {
     key.last_chunk().map_or(0, |version| u64::from_be_bytes(*version))
 }
 
-/// The deliveries of an endpoint that were made in `[since, until)`.
+/// The deliveries of an endpoint that were created in `[since, until)`.
 pub fn deliveries_of(endpoint: EndpointId, since: Option<Timestamp>, until: Option<Timestamp>) -> Range {
     let (first, end) = under(key(DELIVERY, &[endpoint.as_bytes()]));
     let bound = |at: Timestamp| key(DELIVERY, &[endpoint.as_bytes(), DeliveryId::first_at(at).as_bytes()]);
     (since.map_or(first, bound), until.map_or(end, bound))
 }
 
-/// The endpoint and the delivery that the key of a begun attempt names.
+/// The endpoint and the delivery in a [`begun_attempt`] key.
 pub fn parse_begun_attempt(key: &[u8]) -> Option<(EndpointId, DeliveryId)> {
     Some((EndpointId::from_bytes(part(key, 1)?), DeliveryId::from_bytes(part(key, 17)?)))
 }
 
-/// What the key of [`customer_endpoint`] says.
+/// The customer and the endpoint in a [`customer_endpoint`] key.
 pub fn parse_customer_endpoint(key: &[u8]) -> Option<(CustomerId, EndpointId)> {
     Some((CustomerId::from_bytes(part(key, 1)?), endpoint_at_end(key)?))
 }
@@ -384,63 +385,63 @@ pub fn endpoint_at_end(key: &[u8]) -> Option<EndpointId> {
     key.last_chunk().map(|bytes| EndpointId::from_bytes(*bytes))
 }
 
-/// The value of a job whose delivery is to be attempted when it is due.
+/// The value of a job whose delivery is attempted when it is due.
 pub const JOB_DUE: &[u8] = b"";
 
-/// The value of a job whose delivery waits for its endpoint to be switched on; the time is when waiting ends.
+/// The value of a job whose delivery waits for its endpoint to be enabled; its time is when the wait ends.
 pub const JOB_PAUSED: &[u8] = b"p";
 
-/// What the key of a job says.
+/// The endpoint, the due time and the delivery in a [`job`] key.
 pub fn parse_job(key: &[u8]) -> Option<(EndpointId, Timestamp, DeliveryId)> {
     let due = Timestamp(i64::from_be_bytes(part(key, 17)?));
     Some((EndpointId::from_bytes(part(key, 1)?), due, DeliveryId::from_bytes(part(key, 25)?)))
 }
 
-/// The media of a channel that came before another.
+/// The media of a channel that is older than `before`.
 pub fn media_of(channel: ChannelId, before: Option<MediaId>) -> Range {
     let (first, end) = under(key(MEDIA, &[channel.as_bytes()]));
     (first, before.map_or(end, |id| media(channel, id)))
 }
 
-/// Whether a key is that of a piece of media.
+/// Whether a key is one of [`media`].
 pub fn is_media(key: &[u8]) -> bool {
     key.first() == Some(&MEDIA)
 }
 
-/// Whether a key is that of a channel's row.
+/// Whether a key is one of [`channel`].
 pub fn is_channel(key: &[u8]) -> bool {
     key.first() == Some(&CHANNEL)
 }
 
-/// The references to bytes with a higher hash; all of them without one.
+/// The references to bytes with a higher hash than the given one; all references without one.
 pub fn blob_refs_after(sha256: Option<&Sha256Hex>) -> Range {
     let (first, end) = under(vec![BLOB_REF]);
     (sha256.map_or(first, |sha256| blob_refs_to(sha256).1), end)
 }
 
-/// What [`blob_ref`] was made of.
+/// The hash, the channel and the media id in a [`blob_ref`] key.
 pub fn parse_blob_ref(key: &[u8]) -> Option<(Sha256Hex, ChannelId, MediaId)> {
     let hash = std::str::from_utf8(key.get(1..65)?).ok()?;
     Some((Sha256Hex(hash.to_owned()), ChannelId::from_bytes(part(key, 65)?), MediaId::from_bytes(part(key, 81)?)))
 }
 
-/// The id in a key of [`media_pending`].
+/// The id in a [`media_pending`] key.
 pub fn parse_media_pending(key: &[u8]) -> Option<MediaId> {
     Some(MediaId::from_bytes(part(key, 17)?))
 }
 
-/// What is due before a time.
+/// The media that is due before a time.
 pub fn media_due_before(at: Timestamp) -> Range {
     (vec![MEDIA_DUE], key(MEDIA_DUE, &[&time(at)]))
 }
 
-/// What [`media_due`] was made of.
+/// The due time, the channel and the media id in a [`media_due`] key.
 pub fn parse_media_due(key: &[u8]) -> Option<(Timestamp, ChannelId, MediaId)> {
     let at = Timestamp(i64::from_be_bytes(part(key, 1)?));
     Some((at, ChannelId::from_bytes(part(key, 9)?), MediaId::from_bytes(part(key, 25)?)))
 }
 
-/// Everything of a channel that goes with it when it is deleted: all but its deliveries and their events.
+/// All rows that are deleted with a channel: everything except its deliveries and their events.
 pub fn everything_of(channel: ChannelId) -> [Range; 12] {
     [
         AUTH,
@@ -459,7 +460,7 @@ pub fn everything_of(channel: ChannelId) -> [Range; 12] {
     .map(|table| under(key(table, &[channel.as_bytes()])))
 }
 
-/// The messages of a channel, with all that is kept of each.
+/// The messages of a channel, with all rows of each.
 pub fn messages_with_all(channel: ChannelId) -> [Range; 5] {
     [MESSAGE, MESSAGE_STATE, MESSAGE_ID, MESSAGE_DELIVERY, RECEIPT]
         .map(|table| under(key(table, &[channel.as_bytes()])))
@@ -470,54 +471,54 @@ pub fn deliveries_with_attempts(endpoint: EndpointId) -> [Range; 2] {
     [DELIVERY, ATTEMPT].map(|table| under(key(table, &[endpoint.as_bytes()])))
 }
 
-/// The id that a key of [`projected`] was made of.
+/// The id in a [`projected`] key.
 pub fn id_of_projected(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(key.get(2 + size_of::<ChannelId>()..)?).ok()
 }
 
-/// The rows of a kind whose ids begin with `prefix`, behind an id.
+/// The rows of a kind whose ids begin with `prefix`, after an id.
 pub fn projected_under(channel: ChannelId, kind: Kind, prefix: &str, after: Option<&str>) -> Range {
     let (first, end) = under(projected(channel, kind, prefix));
     (after.map_or(first, |id| just_after(&projected(channel, kind, id))), end)
 }
 
-/// The rows of a kind that stand behind an id; all of them without one.
+/// The rows of a kind after an id; all rows without one.
 pub fn projected_after(channel: ChannelId, kind: Kind, after: Option<&str>) -> Range {
     projected_under(channel, kind, "", after)
 }
 
-/// What a home has not fetched yet.
+/// The events that a coordinator has not fetched yet.
 pub fn relays_after(home: ShardId, after: u64) -> Range {
     (relay(home, after.saturating_add(1)), under(key(RELAY, &[&home.to_be_bytes()])).1)
 }
 
-/// The place in the log, as the key of a relay row says.
+/// The log position in a [`relay`] key.
 pub fn place_of_relay(key: &[u8]) -> Option<u64> {
     key.last_chunk().map(|place| u64::from_be_bytes(*place))
 }
 
-/// The number, as the key of a ring's row says.
+/// The number in a [`ring`] key.
 pub fn number_in_ring(key: &[u8]) -> u64 {
     key.last_chunk().map_or(0, |number| u64::from_be_bytes(*number))
 }
 
-/// The customer of a ring, as the key of its extent says.
+/// The customer in a [`ring_extent`] key.
 pub fn customer_of_ring(key: &[u8]) -> Option<CustomerId> {
     Some(CustomerId::from_bytes(part(key, 1)?))
 }
 
-/// The digest of a ticket, as its key says.
+/// The digest in a [`ticket`] key.
 pub fn digest_of_ticket(key: &[u8]) -> Option<&[u8]> {
     key.get(17..)
 }
 
-/// A customer's hours of `[from, to)`.
+/// A customer's hours in `[from, to)`.
 pub fn usage_of(customer: CustomerId, from: Hour, to: Hour) -> Range {
     let bound = |hour: Hour| key(USAGE, &[customer.as_bytes(), &hour.0.to_be_bytes()]);
     (bound(from), bound(to))
 }
 
-/// What [`usage`] was made of.
+/// The customer, the hour and the channel in a [`usage`] key.
 pub fn parse_usage(key: &[u8]) -> Option<(CustomerId, Hour, ChannelId)> {
     let hour = Hour(u32::from_be_bytes(part(key, 17)?));
     Some((CustomerId::from_bytes(part(key, 1)?), hour, ChannelId::from_bytes(part(key, 21)?)))

@@ -1,11 +1,12 @@
-//! A shard's state machine: what it is told, what it keeps and how that is read. No disk, runtime, network or clock.
+//! The state machine of a shard: its commands, its rows, and how they are read. No disk, runtime, network or clock.
 //!
-//! - [`machine`]: applies a [`command`] and gives a [`reply`].
-//! - [`keys`], [`records`]: what it stores. [`retention`]: how long it is kept.
-//! - [`sameness`]: when a message that comes in is a repeat.
-//! - [`projection`]: what the network has told of groups, chats and the like. [`settings`]: a channel's.
-//! - [`history`]: pages of stored messages. [`deliveries`]: of webhooks. [`media`]: rows and references to bytes.
-//! - [`stream`]: relays and rings. [`usage`]: what is counted.
+//! - [`machine`]: applies a [`command`] and returns a [`reply`].
+//! - [`keys`], [`records`]: the stored rows. [`retention`]: how long they are kept.
+//! - [`sameness`]: detects inbound messages that are repeats.
+//! - [`projection`]: what the network has reported of groups, chats and the like. [`settings`]: a channel's settings.
+//! - [`history`]: pages of stored messages. [`deliveries`]: webhook deliveries. [`media`]: rows and references to
+//!   bytes.
+//! - [`stream`]: relays and rings. [`usage`]: usage counters.
 
 pub mod command;
 pub mod deliveries;

@@ -1,4 +1,4 @@
-//! What a shard stores; see [`machine::record`] for how.
+//! The records that a shard stores; see [`machine::record`] for their encoding.
 
 use bytes::Bytes;
 use machine::View;
@@ -19,10 +19,10 @@ use uuid::Uuid;
 
 use crate::keys::{self, Direction, Kind};
 
-/// Of how many members of a group the receipts are kept for one message.
+/// The number of group members whose receipts for one message are stored.
 pub const MOST_RECEIPTS: u32 = 1024;
 
-/// The live part of a channel. Made at first touch; `pending` until then.
+/// The live state of a channel. Created at first use; the channel is `pending` until then.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChannelRow {
     pub id: ChannelId,
@@ -30,7 +30,7 @@ pub struct ChannelRow {
     pub status: Status,
     pub reason: Reason,
     pub changed_at: Option<Timestamp>,
-    /// Grows with each move; moves are compare-and-set on it.
+    /// Incremented by each transition; transitions are compare-and-set on it.
     pub version: u64,
     /// Whether credentials are stored.
     pub credentials: bool,
@@ -38,25 +38,25 @@ pub struct ChannelRow {
     pub lid: Option<Address>,
     pub push_name: Option<String>,
     pub last_seen_at: Option<Timestamp>,
-    /// Whether the operator, and not the account, disabled it.
+    /// Whether the operator, and not the account, disabled the channel.
     pub disabled_by_operator: bool,
-    /// Since when it has been trying to reconnect without a success in between.
+    /// Since when the channel has been reconnecting without a success in between.
     pub reconnecting_since: Option<Timestamp>,
-    /// When another connection last took its stream.
+    /// When another connection last took over its stream.
     pub replaced_at: Option<Timestamp>,
-    /// From which place in its outbox on nothing was ever written to a session: as far as the log had come when the channel
-    /// last ceased to be `connected`. Noted by batches of the third format and later.
+    /// The outbox position from which on no send was ever written to a session: the log position at which the channel
+    /// last ceased to be `connected`. Written by batches of format 3 and later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unwritten_from: Option<u64>,
-    /// The call that made the last explicit move, so that a repeat of it answers as the first did.
+    /// The call that made the last explicit transition, so that a repeat of it gets the same response.
     pub moved_by: Option<Uuid>,
-    /// Deleted in the directory and wiped here; kept so that late commands find it gone.
+    /// Whether the channel is deleted and wiped; the row is kept so that late commands find it deleted.
     #[serde(rename = "forgotten")]
     pub deleted: bool,
-    /// Nothing but its deliveries and this row is left of a deleted channel.
+    /// Whether only its deliveries and this row are left of a deleted channel.
     #[serde(default)]
     pub wiped: bool,
-    /// How far the wiping of a deleted channel has come.
+    /// The key up to which a deleted channel has been wiped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wiped_upto: Option<Bytes>,
 }
@@ -86,30 +86,30 @@ impl ChannelRow {
         }
     }
 
-    /// Whether the network may have got what stands at a place of the outbox, as far as an owner can tell that did not
-    /// write it. Told by places in the log and not by times: the clocks of earlier owners may have been others.
+    /// Whether the network may have received the send at an outbox position, as far as an owner can tell that did not
+    /// write it to a session. This compares log positions, not times: the clocks of earlier owners may have differed.
     pub fn may_be_out(&self, place: u64) -> bool {
         match self.unwritten_from {
-            // Another cluster may have gone on with the channel since its backup was taken.
+            // The old cluster may have continued with the channel after its backup was taken.
             _ if self.reason == Reason::Restored => true,
             _ if self.status == Status::Connected => true,
             Some(from) => place < from,
-            // Of what was never connected nothing went out. All else an earlier release left without a mark.
+            // A channel that was never connected sent nothing. Otherwise an earlier release left no mark.
             None => self.last_seen_at.is_some(),
         }
     }
 
-    /// Whether sends may wait in its outbox. They may not where the channel's end was the end of them, too: what an owner
-    /// has left there that died in between is ended by the next one.
+    /// Whether sends may wait in the channel's outbox. If the channel has ended, its sends end as well: those that an
+    /// owner left when it died in between are ended by the next owner.
     pub fn holds_sends(&self) -> bool {
         let ended = self.status.is_terminal() || matches!(self.status, Status::Pending | Status::Qr);
-        // A restored channel keeps them until a person says how it is to go on.
+        // A restored channel keeps them until a person decides how it continues.
         !ended || self.reason == Reason::Restored
     }
 }
 
-/// What of a [`ChannelRow`] says whether its channel takes anything. Commands that come with every message ask no more of it,
-/// and the rest of the row is not read for them.
+/// The fields of a [`ChannelRow`] that tell whether its channel accepts commands. Commands that come with every message
+/// need only these, so the rest of the row is not decoded for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct ChannelStanding {
     pub status: Status,
@@ -118,7 +118,7 @@ pub struct ChannelStanding {
 }
 
 impl ChannelStanding {
-    /// Of a channel that has no row yet; see [`ChannelRow::new`].
+    /// The standing of a channel that has no row yet; see [`ChannelRow::new`].
     pub const UNTOUCHED: Self = Self { status: Status::Pending, deleted: false };
 }
 
@@ -136,7 +136,7 @@ pub struct StatusChange {
     /// The term of the owner's leadership, which fences what an earlier one does.
     pub epoch: Epoch,
     /// Of a ban whose end the network has announced.
-    // Noted by the third format and later.
+    // Written by format 3 and later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<StatusDetails>,
 }
@@ -171,7 +171,7 @@ pub struct MessageError {
     pub message: String,
 }
 
-/// A stored message, as it was taken; [`MessageState`] says what became of it.
+/// A stored message as it was accepted; [`MessageState`] holds its later status.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageRow {
     pub id: RowId,
@@ -198,14 +198,15 @@ pub struct MessageRow {
     pub created_at: Timestamp,
 }
 
-/// A row as a list of all its fields. What these hold bears names: some of it is left out where it is empty.
+/// Serializes a row as a list of its fields, without their names. The values of fields keep the names of their own
+/// fields, as empty ones are omitted.
 struct Listed<'a>(&'a MessageRow);
 
 impl Serialize for Listed<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         macro_rules! all {
             ($($field:ident)*) => {{
-                // No field can be forgotten here.
+                // This pattern names all fields, so that none can be forgotten.
                 let MessageRow { $($field),* } = self.0;
                 let mut list = serializer.serialize_tuple([$(stringify!($field)),*].len())?;
                 $(list.serialize_element($field)?;)*
@@ -220,13 +221,13 @@ impl Serialize for Listed<'_> {
 }
 
 impl MessageRow {
-    /// The row as it is stored: without the names of its fields, since rows are most of what a store holds. Every release reads
-    /// both; a field that is added comes at the end, with a default.
+    /// The encoded row as stored: without field names, as rows are most of a store's data. Every release reads both
+    /// encodings. A new field has to be the last one, and needs a default.
     pub fn encode(&self) -> Bytes {
         Bytes::from(encode(&Listed(self)))
     }
 
-    /// The name of its type: of what came in, the one that its event has.
+    /// The name of the message's type; of an inbound message, the one that its event uses.
     pub fn type_name(&self) -> &'static str {
         match self.direction {
             Direction::Inbound => self.content.received_name(),
@@ -234,7 +235,7 @@ impl MessageRow {
         }
     }
 
-    /// The message as the network is given it.
+    /// The message as it is sent to the network.
     pub fn outbound(&self) -> Outbound {
         Outbound {
             id: self.message_id.clone(),
@@ -245,23 +246,23 @@ impl MessageRow {
     }
 }
 
-/// What became of a message. Not stored while it is as it was taken.
+/// The status of a message. Not stored before it first changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageState {
     pub status: MessageStatus,
     pub status_at: Timestamp,
     pub error: Option<Failure>,
-    /// Sent to a group: how far its members are.
+    /// For a message to a group: the progress of its members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupProgress>,
 }
 
-/// Why a message failed: as it is shown, and what whoever repeats the call is told.
+/// Why a message failed: as shown in the history, and as returned to a caller that repeats the send.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
     pub code: String,
     pub message: String,
-    /// The network's own refusal, where it was the network that refused.
+    /// The network's own refusal, if the network refused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Refused>,
 }
@@ -271,7 +272,7 @@ impl Failure {
         Self { code: code.to_owned(), message: message.to_owned(), refused: None }
     }
 
-    /// Of a send that ends while nobody here knows whether the network took it.
+    /// The failure of a send that ends while it is unknown whether the network accepted it.
     pub fn in_doubt(why: &str) -> Self {
         Self::new("outcome_unknown", &format!("the network may have accepted it: {why}"))
     }
@@ -281,17 +282,17 @@ impl Failure {
     }
 }
 
-/// How many members of a group have acknowledged a message, each step counting those that are further.
+/// How many members of a group have acknowledged a message; each count includes the members that are further.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupProgress {
-    /// Members beside the sender when the network took the message; unknown when the network did not tell.
+    /// Members other than the sender when the network accepted the message; `None` if the network did not tell.
     pub members: Option<u32>,
     pub delivered: u32,
     pub read: u32,
     pub played: u32,
 }
 
-/// A member's receipts for a message, the furthest of them, as `content.receipts` shows them.
+/// The furthest receipt of a member for a message, as shown in `content.receipts`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReceiptRow {
     pub member: Address,
@@ -304,7 +305,7 @@ impl MessageState {
     pub fn read(view: &dyn View, row: &MessageRow) -> Self {
         let (status, status_at) = match row.direction {
             Direction::Inbound => (MessageStatus::Received, row.occurred_at),
-            // The phone had sent it before it was heard of here.
+            // The phone sent it before the gateway learned of it.
             Direction::Outbound if row.source == Source::Device => (MessageStatus::Sent, row.occurred_at),
             Direction::Outbound => (MessageStatus::Queued, row.created_at),
         };
@@ -317,7 +318,7 @@ impl MessageState {
     }
 }
 
-/// Where a message id leads: the row's key parts, and its place in the outbox, if it was sent from here.
+/// Where a message id leads: the key parts of the row, and the outbox position, if the gateway sent it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessagePointer {
     pub occurred_at: Timestamp,
@@ -328,34 +329,34 @@ pub struct MessagePointer {
 /// A send that the network has not accepted yet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutboxEntry {
-    /// The whole message, where its row does not hold its body; earlier releases write it always.
+    /// The whole message, if its row does not hold its body; earlier releases always write it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     message: Option<Outbound>,
-    /// Else whose row says it. From format 3 on.
+    /// Otherwise the id of the message whose row holds it. From format 3 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stored: Option<MessageId>,
-    /// Only earlier releases demand it.
+    /// Required by earlier releases only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     accepted_at: Option<Timestamp>,
 }
 
 impl OutboxEntry {
-    /// One that says all that the network is given.
+    /// An entry with the whole message.
     pub fn whole(row: &MessageRow) -> Self {
         Self { message: Some(row.outbound()), stored: None, accepted_at: Some(row.created_at) }
     }
 
-    /// One whose row says it.
+    /// An entry whose message is in its row.
     pub fn stored(id: MessageId) -> Self {
         Self { message: None, stored: Some(id), accepted_at: None }
     }
 
-    /// Whose send it is; `None` stands for an entry that no release writes.
+    /// The id of the message; `None` for an entry that no release writes.
     pub fn id(&self) -> Option<&MessageId> {
         self.message.as_ref().map(|message| &message.id).or(self.stored.as_ref())
     }
 
-    /// What the network is given, with the message's row beside it.
+    /// The message as it is sent to the network, given its row.
     pub fn outbound(self, row: &MessageRow) -> Outbound {
         self.message.unwrap_or_else(|| row.outbound())
     }
@@ -372,16 +373,16 @@ pub struct LidRow {
     pub first_seen_at: Timestamp,
 }
 
-/// An event that is to be delivered: its envelope, byte for byte.
+/// An event to deliver: its envelope, byte for byte.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventRow {
     pub body: Bytes,
-    /// How many deliveries have not been deleted yet; it goes with the last one.
+    /// The number of deliveries that have not been deleted yet; the event is deleted with the last one.
     #[serde(default)]
     pub deliveries: u32,
 }
 
-/// A delivery: one per endpoint and event.
+/// A delivery: one for each endpoint and event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeliveryRow {
     pub id: DeliveryId,
@@ -392,25 +393,25 @@ pub struct DeliveryRow {
     pub event_id: EventId,
     pub message_id: Option<MessageId>,
     pub correlation_id: Option<String>,
-    /// The conversation: first attempts of one conversation run in the order of its events.
+    /// The conversation: first attempts within one conversation run in the order of its events.
     pub chat: Option<Address>,
-    /// The endpoint's URL when the delivery was made.
+    /// The endpoint's URL when the delivery was created.
     pub url: String,
     pub state: DeliveryState,
-    /// Attempts made, manual and interrupted ones too.
+    /// The number of attempts, including manual and interrupted ones.
     pub attempt_count: u32,
-    /// How many attempts of the schedule are used up.
+    /// The number of attempts of the schedule that are used up.
     pub scheduled: u32,
     pub next_attempt_at: Option<Timestamp>,
     pub delivered_at: Option<Timestamp>,
     pub created_at: Timestamp,
     pub last: Option<LastAttempt>,
-    /// Set while an attempt that was asked for by hand is due.
+    /// Set while a manually requested attempt is due.
     pub manual: Option<Manual>,
 }
 
 impl DeliveryRow {
-    /// Whether an attempt is to be made at once: the first one, or one whose time has come.
+    /// Whether an attempt is due now: the first one, or a later one whose time has come.
     pub fn is_due(&self, now: Timestamp) -> bool {
         match self.state {
             DeliveryState::Pending | DeliveryState::InFlight => true,
@@ -420,7 +421,7 @@ impl DeliveryRow {
     }
 }
 
-/// Of the last attempt what lists and figures show; attempts have rows of their own.
+/// The fields of the last attempt that lists and figures show; attempts have rows of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastAttempt {
     pub started_at: Timestamp,
@@ -429,20 +430,20 @@ pub struct LastAttempt {
     pub latency_ms: u64,
 }
 
-/// A redelivery: when it fails, the delivery goes on as if nothing had been.
+/// A manual redelivery: if it fails, the delivery continues as if it had not been requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manual {
-    /// When the schedule would have gone on.
+    /// When the schedule would have continued.
     pub resume_at: Option<Timestamp>,
 }
 
-/// How many attempts of a delivery are kept; manual ones could otherwise grow without bound.
+/// The number of attempts of a delivery that are kept; manual ones could otherwise grow without bound.
 pub const ATTEMPTS_KEPT: u32 = 20;
 
-/// An attempt that takes long, noted so that the next owner knows that it was cut off.
+/// An attempt that takes long, recorded so that the next owner knows that it was interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BegunAttempt {
-    /// When the delivery was due; another time there means that it has gone on since.
+    /// When the delivery was due; if its due time differs, the delivery has gone on since.
     pub due: Timestamp,
     pub trigger: AttemptTrigger,
     pub started_at: Timestamp,
@@ -456,7 +457,7 @@ pub enum AttemptTrigger {
     Manual,
 }
 
-/// One attempt. The state machine gives it its number.
+/// One attempt. The state machine assigns its number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AttemptRow {
     pub number: u32,
@@ -472,7 +473,7 @@ pub struct AttemptRow {
     pub error: Option<String>,
 }
 
-/// A row of the projection; `None` deletes it.
+/// A write to the projection; `None` deletes the row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProjectedWrite {
     pub kind: Kind,

@@ -1,4 +1,4 @@
-//! What the state machine answers.
+//! The replies of the state machine.
 
 use model::id::ShardId;
 use model::status::Status;
@@ -6,44 +6,44 @@ use serde::{Deserialize, Serialize};
 
 use crate::deliveries::Job;
 
-/// The answer to one command.
+/// The reply to one command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// Done; the events that came with it stand.
+    /// The command was applied, and its events were written.
     Done,
-    /// The command had happened before, or there was nothing to do. Its events were not written.
+    /// The command had been applied before, or changes nothing. Its events were not written.
     Unchanged,
-    /// More of the command's work is left to do.
+    /// A part of the command's work is left.
     More,
-    /// The status does not permit it (any longer).
+    /// The channel's status does not permit the command, or no longer.
     Refused(Status),
     /// The offline queue is full.
     QueueFull,
-    /// The version was another.
+    /// The version was not the expected one.
     LostRace,
     /// The channel is deleted.
     #[serde(rename = "Forgotten")]
     ChannelDeleted,
-    /// The account's media fills its quota; so many bytes of it are in this shard.
+    /// The account's media quota is exceeded; `used` bytes of it are in this shard.
     OverQuota { used: u64 },
-    /// No log entry can hold the command: said by the committer, never by the state machine.
+    /// No log entry can hold the command: returned by the committer, never by the state machine.
     TooLarge,
 }
 
-/// What is to be done outside of the state once a batch is written.
+/// An action outside the state, to be taken once a batch is written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect {
-    /// A delivery came to be.
+    /// A delivery was created.
     Deliver(Job),
-    /// A home has an event for streams to fetch.
+    /// Events were added to the relay for the coordinators in this shard.
     Relayed(ShardId),
 }
 
-/// The answer to a batch.
+/// The reply to a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BatchReply {
-    /// One a command, and what follows from all of them.
+    /// One reply for each command, and the effects of all.
     Replies(Vec<Reply>, Vec<Effect>),
-    /// From an owner of the past: nothing was done.
+    /// The batch came from a former owner: nothing was done.
     Fenced,
 }

@@ -1,4 +1,4 @@
-//! How long a shard keeps what it stores, and the words in which what is past is deleted.
+//! How long a shard keeps its data, and the commands that delete expired data.
 
 use std::time::Duration;
 
@@ -16,31 +16,31 @@ use crate::usage::Hour;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// What the deployment says.
+/// The retention periods of the deployment.
 #[derive(Clone, Debug)]
 pub struct Retention {
-    /// Zero stores nothing that history could show.
+    /// How long the history shows messages; zero stores nothing that it could show.
     pub history: Duration,
-    /// Whether messages are kept with their bodies, and not as metadata only.
+    /// Whether messages are stored with their bodies, not only as metadata.
     pub store_bodies: bool,
-    /// How long at least a message's id and addresses are kept: the network repeats what was not acknowledged, and
-    /// receipts come late. History shows nothing of what it keeps beyond its own time.
+    /// The least time that a message's id and addresses are kept: the network repeats messages that were not
+    /// acknowledged, and receipts come late. The history shows nothing beyond its own period.
     pub envelopes: Duration,
-    /// Deliveries that reached their endpoint.
+    /// How long deliveries that reached their endpoint are kept.
     pub delivered: Duration,
-    /// All other deliveries that have ended.
+    /// How long all other deliveries that have ended are kept.
     pub deliveries: Duration,
-    /// How long the row of a deleted channel is kept, and how many of them in a shard.
+    /// How long the row of a deleted channel is kept, and the most such rows in a shard.
     pub deleted_channels: Duration,
     pub most_deleted_channels: usize,
-    /// How long the phone address behind a LID is kept after it was first seen, and how many of a channel.
+    /// How long the phone address behind a LID is kept after it was first seen, and the most such rows of a channel.
     pub lids: Duration,
     pub most_lids: usize,
-    /// Between two looks at what is due.
+    /// Pause between two searches for expired data.
     pub expire_every: Duration,
 }
 
-/// What holds for the messages of one channel.
+/// The retention of one channel's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
     pub history: Duration,
@@ -50,38 +50,37 @@ pub struct Keep {
     pub envelopes: Duration,
 }
 
-/// What the owner found to be past its time, to be deleted by the state machine; a step's worth of it.
+/// Rows that the owner found to be expired, for the state machine to delete: the rows of one step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Expire {
-    /// The bodies of messages; who wrote to whom and when stays for repeats and receipts.
+    /// The bodies of messages; the ids, addresses and times stay for repeats and receipts.
     Bodies { channel: ChannelId, rows: Vec<Place> },
-    /// Messages with all that belongs to them.
+    /// Messages with all their rows.
     Messages { channel: ChannelId, rows: Vec<Place> },
-    /// Deliveries of an endpoint that have ended, with their attempts, and with the events that nothing else delivers.
+    /// Deliveries of an endpoint that have ended, with their attempts, and with events that no other delivery needs.
     Deliveries { endpoint: EndpointId, deliveries: Vec<DeliveryId> },
-    /// The note that a customer has deliveries of an endpoint, when there are none.
+    /// The row saying that a customer has deliveries of an endpoint, if there are none.
     Endpoint { customer: CustomerId, endpoint: EndpointId },
-    /// Moves of the status machine, by time and version.
+    /// Transitions of the status machine, by time and version.
     StatusChanges { channel: ChannelId, changes: Vec<(Timestamp, u64)> },
-    /// What was used in an hour.
+    /// The usage of an hour.
     Usage { rows: Vec<UsagePlace> },
     /// Rows of the projection, by kind and id.
     Projected { channel: ChannelId, rows: Vec<(Kind, String)> },
-    /// The rows of channels that are deleted and wiped. Of the third format.
+    /// The rows of channels that are deleted and wiped. From format 3 on.
     Channels { channels: Vec<ChannelId> },
-    /// The phone addresses behind LIDs. Of the third format.
+    /// The phone addresses behind LIDs. From format 3 on.
     Lids { channel: ChannelId, lids: Vec<Address> },
 }
 
-/// How long is kept what a customer has used: the 93 days that can be asked for, and a margin. The day that has just
-/// begun counts as one.
+/// How many days a customer's usage is kept: the 93 days that can be queried, and a margin. The current day counts.
 pub const USAGE_DAYS: u32 = 100;
 
-/// Where a row of use stands.
+/// The key of a usage row.
 pub type UsagePlace = (CustomerId, Hour, ChannelId);
 
 impl Expire {
-    /// The word for it in metrics, and how many things it names.
+    /// Its label in metrics, and the number of rows.
     pub fn counted(&self) -> (&'static str, usize) {
         match self {
             Self::Bodies { rows, .. } => ("bodies", rows.len()),
@@ -98,7 +97,7 @@ impl Expire {
 }
 
 impl Retention {
-    /// What holds for a channel with these settings. Where the deployment stores no bodies, no channel does.
+    /// The retention of a channel with these settings. If the deployment stores no bodies, no channel does.
     pub fn of(&self, settings: &Settings) -> Keep {
         let history = settings.history_retention_days.map_or(self.history, |days| DAY * days);
         Keep {
@@ -108,14 +107,14 @@ impl Retention {
         }
     }
 
-    /// From when on a channel's messages are shown; `None` shows none.
+    /// The time from which on a channel's messages are shown; `None` shows none.
     pub fn oldest_shown(&self, view: &dyn View, channel: ChannelId, now: Timestamp) -> Option<Timestamp> {
         self.of(&SettingsRow::of(view, channel).settings).oldest(now)
     }
 }
 
 impl Keep {
-    /// From when on messages are shown; `None` shows none.
+    /// The time from which on messages are shown; `None` shows none.
     pub fn oldest(self, now: Timestamp) -> Option<Timestamp> {
         (!self.history.is_zero()).then(|| now.minus(self.history))
     }

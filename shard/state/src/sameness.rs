@@ -1,9 +1,9 @@
-//! When two messages that came in are the same: when chat, author *and* id are. An id is its author's to choose, so
-//! that by the id alone anybody could have somebody else's message taken for a repeat.
+//! Detects repeats of inbound messages. Two messages are the same if chat, author *and* id are equal: the author
+//! chooses the id, so by the id alone anybody could make another author's message look like a repeat.
 //!
-//! The index of messages leads from an id to the first message that bears it, as it did in every release. From the third format
-//! on, others that bear the same id stand beside it as *namesakes*, by chat and author. Pure; the rules hold for the state
-//! machine and for what its owner looks up.
+//! The index leads from an id to the first message that has it, as in every release. From format 3 on, further messages
+//! with the same id are indexed beside it as *namesakes*, by chat and author. Pure; the state machine and its owner
+//! follow the same rules.
 
 use machine::{State, View, scan_all};
 use model::address::Address;
@@ -14,20 +14,20 @@ use crate::keys;
 use crate::keys::Direction;
 use crate::records::{LidRow, MessagePointer, MessageRow, decode};
 
-/// How many namesakes are looked at for the one that takes the place of the first. Replicas have to come to the same.
+/// How many namesakes are examined to find a successor of the first message. Replicas have to find the same one.
 const MOST_NAMESAKES: usize = 16;
 
-/// How many messages of one id are looked at in a chat for one that is still there, where no author is named: anybody in a
-/// group can write under an id as often as they like.
+/// How many messages with an id are examined in a chat for one that still exists, if no author is given: any member of
+/// a group can send any number of messages with the same id.
 const MOST_OF_ANYBODY: usize = 1_024;
 
 /// Pointers that are read at a time.
 const CHUNK: usize = 64;
 
-/// The stored message that is the same as one that came in.
+/// The stored message that is the same as an inbound one.
 ///
 /// # Errors
-/// The key under which it is to be noted, when there is none.
+/// The key under which to index the message, if there is none.
 pub fn find(view: &dyn View, row: &MessageRow) -> Result<MessagePointer, Vec<u8>> {
     let first = keys::message_id(row.channel, Direction::Inbound, &row.message_id);
     let Some(pointer) = read::<MessagePointer>(view, &first) else { return Err(first) };
@@ -40,7 +40,7 @@ pub fn find(view: &dyn View, row: &MessageRow) -> Result<MessagePointer, Vec<u8>
     known.ok_or_else(|| namesake(author_of(row)))
 }
 
-/// Whether two messages of one id are the same. The address of an author, and with it that of a direct chat, may have been
+/// Whether two messages with one id are the same. The address of an author, and of a direct chat with it, may have been
 /// resolved in between.
 pub fn is_same(view: &dyn View, one: &MessageRow, other: &MessageRow) -> bool {
     let names = names_of(view, other);
@@ -49,7 +49,7 @@ pub fn is_same(view: &dyn View, one: &MessageRow, other: &MessageRow) -> bool {
         && names_of(view, one).iter().any(|name| names.contains(name))
 }
 
-/// Whether a stored message may be the one that comes in: its author's and its chat's, whatever its id.
+/// Whether a stored message has the author and chat of an inbound one, whatever its id.
 fn is_of(view: &dyn View, row: &MessageRow, message: &InboundMessage) -> bool {
     let names = names_of(view, row);
     let mut told = [Some(&message.from), message.from_phone.as_ref()].into_iter().flatten();
@@ -57,7 +57,7 @@ fn is_of(view: &dyn View, row: &MessageRow, message: &InboundMessage) -> bool {
     told.any(|name| names.contains(name)) && chat_of(row) == chat
 }
 
-/// The stored message that one may be which comes in.
+/// The stored message that an inbound one may repeat.
 pub fn known(view: &dyn View, channel: ChannelId, message: &InboundMessage) -> Option<MessageRow> {
     let is_direct = message.chat == message.from;
     let of_author = |author: &Address| {
@@ -67,8 +67,8 @@ pub fn known(view: &dyn View, channel: ChannelId, message: &InboundMessage) -> O
     [Some(&message.from), message.from_phone.as_ref()].into_iter().flatten().find_map(of_author)
 }
 
-/// The message of a conversation that came in under an id: an author's, where one is named. Looked up by chat and author,
-/// however many others bear the id; without an author, a group's first one that is found.
+/// The inbound message of a chat with an id, and with an author if one is given. It is looked up by chat and author,
+/// however many others have the id; without an author, the first one found in a group.
 pub fn in_chat(
     view: &dyn View,
     channel: ChannelId,
@@ -89,27 +89,27 @@ pub fn in_chat(
     let noted = direct.chain(of_author).filter_map(|key| read::<MessagePointer>(view, &key));
     let noted_in_chat = || scanned(view, keys::namesakes_in(channel, id, chat)).take(MOST_OF_ANYBODY);
     let of_anybody = authors.is_none().then(noted_in_chat);
-    // Whoever was noted under an address that nothing leads to any more is looked for among the first few.
+    // An author may be indexed under an address that nothing leads to any more, so the first few are searched.
     let few = pointers(view, channel, id).take(MOST_NAMESAKES + 1);
     let all = [first].into_iter().chain(noted).chain(of_anybody.into_iter().flatten()).chain(few);
     all.filter_map(|pointer| row_at(view, channel, &pointer)).find(is_wanted)
 }
 
-/// The first few messages that came in under an id, the first one first.
+/// The first few inbound messages with an id, the first one first.
 pub fn all(view: &dyn View, channel: ChannelId, id: &MessageId) -> Vec<MessageRow> {
     let rows = pointers(view, channel, id).filter_map(|pointer| row_at(view, channel, &pointer));
     rows.filter(|row| row.message_id == *id).take(MOST_NAMESAKES + 1).collect()
 }
 
-/// Where the messages stand that came in under an id, the first one first, however many they are: they are read a few at a
-/// time, as they are asked for. What bears a longer id may be among them, so that the rows have to say whose they are.
+/// The pointers of the inbound messages with an id, the first one first. They are read lazily in chunks, however many
+/// there are. Messages with a longer id may be among them, so the caller has to compare the ids of the rows.
 pub fn pointers<'a>(
     view: &'a dyn View,
     channel: ChannelId,
     id: &MessageId,
 ) -> impl Iterator<Item = MessagePointer> + use<'a> {
     let first: Option<MessagePointer> = read(view, &keys::message_id(channel, Direction::Inbound, id));
-    // Without a first one there are no others: what is found there bears longer ids.
+    // Without a first message there are no namesakes: pointers found there belong to longer ids.
     let others = first.is_some().then(|| scanned(view, keys::namesakes(channel, id)));
     first.into_iter().chain(others.into_iter().flatten())
 }
@@ -119,8 +119,7 @@ fn scanned<'a>(view: &'a dyn View, range: keys::Range) -> impl Iterator<Item = M
     scan_all(view, range, CHUNK).map(|(_, pointer)| decode(&pointer))
 }
 
-/// Takes a message out of the index. Where it was the first of its id, a namesake takes its place: what is not in that
-/// place is not looked for.
+/// Removes a message from the index. If it was the first with its id, a namesake replaces it, as lookups begin there.
 pub fn delete(state: &mut dyn State, row: &MessageRow) {
     let first = keys::message_id(row.channel, Direction::Inbound, &row.message_id);
     let is_own = |pointer: Option<MessagePointer>| pointer.is_some_and(|pointer| pointer.row == row.id);
@@ -152,24 +151,24 @@ fn row_at(view: &dyn View, channel: ChannelId, pointer: &MessagePointer) -> Opti
     read(view, &keys::message(channel, pointer.occurred_at, pointer.row))
 }
 
-/// The conversation, where it does not follow from who wrote.
+/// The chat, unless it follows from the author, as in a direct chat.
 fn chat_of(row: &MessageRow) -> Option<&Address> {
     let is_direct = [Some(&row.from), row.from_lid.as_ref(), row.from_phone.as_ref()].contains(&Some(&row.chat));
     (!is_direct).then_some(&row.chat)
 }
 
-/// The name of an author that is kept: a LID stays, a phone address may become known later.
+/// The address by which an author is indexed: a LID stays the same, while the phone address may become known later.
 fn author_of(row: &MessageRow) -> &Address {
     row.from_lid.as_ref().unwrap_or(&row.from)
 }
 
-/// All addresses that are known of an author.
+/// All known addresses of an author.
 fn names_of(view: &dyn View, row: &MessageRow) -> Vec<Address> {
     let told = [Some(&row.from), row.from_lid.as_ref(), row.from_phone.as_ref()];
     names(view, row.channel, told.into_iter().flatten().cloned().collect())
 }
 
-/// Addresses of somebody, and those that have become known beside them.
+/// The given addresses of a person, and those that have become known since.
 fn names(view: &dyn View, channel: ChannelId, mut names: Vec<Address>) -> Vec<Address> {
     let learned = names.iter().filter_map(|name| {
         if name.is_lid() {

@@ -1,5 +1,5 @@
-//! A channel's settings as its shard keeps them: a row that works in every status, also before the first pairing.
-//! Changes are compare-and-set on the time of the last one.
+//! A channel's settings as its shard stores them: in a row that exists in every status, also before the first pairing.
+//! Changes are compare-and-set on the time of the last change.
 
 use bytes::Bytes;
 use machine::View;
@@ -14,27 +14,26 @@ use crate::keys;
 use crate::projection::{Kind, entity};
 use crate::records::decode;
 
-/// The row. There is none while nothing was ever changed.
+/// The settings row. There is none until the first change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SettingsRow {
     pub settings: Settings,
-    /// The proxy's URL with its password.
+    /// The proxy's URL with its password, sealed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Bytes>,
-    /// The call that made the last change, and whether it gave another proxy, so that a repeat of it answers as the first
-    /// did.
+    /// The call that made the last change, and whether it changed the proxy: a repeat of it gets the same response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_by: Option<(Uuid, bool)>,
 }
 
 impl SettingsRow {
-    /// What is stored of a channel.
+    /// The stored settings of a channel, or the defaults.
     pub fn of(view: &dyn View, channel: ChannelId) -> Self {
         let row = view.get(&keys::projected(channel, Kind::Settings, ""));
         row.map(|row| decode(&row)).unwrap_or_default()
     }
 
-    /// What the last change made; the default time while there was none.
+    /// The time of the last change; the default time if there was none.
     pub fn version(&self) -> Timestamp {
         self.settings.updated_at
     }
@@ -42,10 +41,10 @@ impl SettingsRow {
 
 entity!(SettingsRow, Settings, |_row| String::new());
 
-/// What the owner is asked to do with settings.
+/// A change of settings, as requested from the owner.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChangeSettings {
-    /// The version that the caller has seen, if only that one is to be changed.
+    /// The version that the caller has seen, if only that one may be changed.
     pub expect: Option<Timestamp>,
     pub to: NewSettings,
 }
@@ -54,15 +53,15 @@ pub struct ChangeSettings {
 pub enum NewSettings {
     /// Some settings change; the others stay.
     Patched { change: Box<SettingsChange>, proxy: Change<Option<SealedProxy>> },
-    /// As if nothing had ever been changed.
+    /// Resets all settings.
     Defaults,
 }
 
-/// A proxy that may travel.
+/// A proxy whose URL is sealed for transport.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SealedProxy {
     pub shown: String,
-    /// `None`: it was given as it is shown, and is the one that is there.
+    /// `None` if the caller gave the URL in its shown form, and so means the stored proxy.
     pub sealed: Option<Bytes>,
 }
 
@@ -70,11 +69,11 @@ pub struct SealedProxy {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Changed {
     pub settings: Box<Settings>,
-    /// The proxy is another one, from the next connection on.
+    /// Whether the proxy has changed; the change takes effect with the next connection.
     pub proxy: bool,
 }
 
-/// What a channel's proxy is sealed for.
+/// The purpose (associated data) of a channel's sealed proxy.
 pub fn proxy_purpose(channel: ChannelId) -> String {
     format!("channel-proxy/{channel}")
 }

@@ -1,4 +1,4 @@
-//! Which deliveries a bulk operation is about, a part at a time.
+//! Finds the deliveries that a bulk operation affects, in steps.
 
 use bytes::Bytes;
 use machine::{View, just_after};
@@ -9,10 +9,10 @@ use super::running::Running;
 use crate::keys;
 use crate::records::{DeliveryRow, decode};
 
-/// How many keys a step looks at, and so how many deliveries one command changes at most.
+/// The number of keys that a step examines, and so the most deliveries that one command changes.
 const STEP: usize = 256;
 
-/// A part of the deliveries that a bulk operation is about.
+/// A part of the deliveries that a bulk operation affects.
 pub struct Part {
     pub deliveries: Vec<DeliveryId>,
     pub progress: Progress,
@@ -35,7 +35,7 @@ impl BulkOperation {
         Part { deliveries: wanted.map(|row| row.id).collect(), progress }
     }
 
-    /// Purging follows the jobs, which are few beside the deliveries that have ended.
+    /// A purge scans the jobs, which are few compared to the deliveries that have ended.
     fn range(&self) -> keys::Range {
         match self.work {
             BulkAction::Recover { since, .. } => keys::deliveries_of(self.endpoint, Some(since), Some(self.until)),
@@ -63,7 +63,7 @@ impl BulkOperation {
         of_event && row.created_at < self.until && self.states.contains(&row.state)
     }
 
-    /// How many deliveries it is about at the moment.
+    /// The number of deliveries that it would affect now.
     pub fn matched(&self, view: &dyn View, running: &Running) -> u64 {
         let mut bulk = self.clone();
         let mut matched = 0;

@@ -1,4 +1,4 @@
-//! Webhook deliveries as the shard keeps them: what becomes of them, how they are listed and shown.
+//! Webhook deliveries as stored in a shard: their commands, lists and views.
 
 pub mod bulk;
 pub mod command;
@@ -11,12 +11,12 @@ use model::id::{DeliveryId, EndpointId};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// A delivery that is due at some time.
+/// A delivery that is due at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     pub endpoint: EndpointId,
     pub delivery: DeliveryId,
     pub due: Timestamp,
-    /// Set while the first attempt is still to come: those of one conversation run in order.
+    /// Set until the first attempt: first attempts within one conversation run in order.
     pub chat: Option<Address>,
 }

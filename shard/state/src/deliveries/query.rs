@@ -17,20 +17,19 @@ use crate::records::{DeliveryRow, decode};
 /// Rows that are read from disk at a time.
 const CHUNK: usize = 256;
 
-/// How many rows a page looks at, of all endpoints together. What a filter that matches little leaves unseen comes with the
-/// next page.
+/// The most rows that a page examines, over all endpoints. The next page continues where this one stopped.
 const BUDGET: usize = 20_000;
 
-/// What a page of deliveries is cut from. Everything but the order narrows.
+/// A query for a page of deliveries. All fields except the order are filters.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DeliveryQuery {
     pub endpoint: Option<EndpointId>,
     pub channel: Option<ChannelId>,
-    /// Empty is every event.
+    /// Empty means every event.
     pub events: Vec<EventName>,
     pub event_id: Option<String>,
     pub message_id: Option<MessageId>,
-    /// Empty is every state.
+    /// Empty means every state.
     pub states: Vec<DeliveryState>,
     pub http_status: Option<StatusFilter>,
     pub since: Option<Timestamp>,
@@ -38,22 +37,22 @@ pub struct DeliveryQuery {
     pub limit: usize,
     /// Oldest first.
     pub ascending: bool,
-    /// Only deliveries beyond this one, in the direction of the order.
+    /// Only deliveries after this one, in the direction of the order.
     pub after: Option<DeliveryId>,
 }
 
-/// Of the last attempt's answer.
+/// A filter by the response to the last attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StatusFilter {
-    /// As in `4xx`: the first digit.
+    /// A class such as `4xx`, given by its first digit.
     Class(u16),
     Exactly(u16),
-    /// No answer came, or no attempt was made.
+    /// No response was received, or no attempt was made.
     NoAnswer,
 }
 
 impl StatusFilter {
-    /// Reads `2xx`, `none` or a number.
+    /// Parses `2xx`, `none` or a number.
     pub fn parse(text: &str) -> Option<Self> {
         match text.as_bytes() {
             b"none" => Some(Self::NoAnswer),
@@ -71,17 +70,16 @@ impl StatusFilter {
     }
 }
 
-/// Rows in order, and where the search stopped when it looked at too much.
+/// Rows in order, and where the search stopped if it reached its budget.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DeliveryPage {
     pub rows: Vec<DeliveryRecord>,
-    /// Nothing beyond this place was looked at.
+    /// Nothing after this delivery was examined.
     pub stopped_at: Option<DeliveryId>,
 }
 
 impl DeliveryPage {
-    /// Brings pages together. What lies beyond a place where one of them stopped would come out of order, and is left
-    /// for later.
+    /// Merges pages. Rows after the first position at which a page stopped are left for the next page, for the order.
     pub fn merge(pages: impl IntoIterator<Item = Self>, limit: usize, ascending: bool) -> Self {
         let mut merged = Self::default();
         for page in pages {
@@ -118,13 +116,13 @@ pub fn page(view: &dyn View, customer: CustomerId, query: &DeliveryQuery, runnin
         Some(_) => Vec::new(),
         None => endpoints_of(view, customer),
     };
-    // Of each something is looked at, so that every page is further than the one before.
+    // At least something of each endpoint is examined, so that every page advances.
     let budget = BUDGET / endpoints.len().max(1);
     let pages = endpoints.into_iter().map(|endpoint| of_endpoint(view, endpoint, query, running, budget));
     DeliveryPage::merge(pages, query.limit, query.ascending)
 }
 
-/// The endpoints for which a customer has had deliveries here.
+/// The endpoints for which a customer has had deliveries in this shard.
 fn endpoints_of(view: &dyn View, customer: CustomerId) -> Vec<EndpointId> {
     let (from, to) = keys::endpoints_of(customer);
     view.scan(&from, &to, usize::MAX).iter().filter_map(|(key, _)| keys::endpoint_at_end(key)).collect()
@@ -169,17 +167,17 @@ pub fn find(view: &dyn View, customer: CustomerId, id: DeliveryId) -> Option<Del
     found.map(|row| decode(&row))
 }
 
-/// A customer's delivery with all that belongs to it.
+/// A customer's delivery with its attempts and its body.
 pub fn detail(view: &dyn View, customer: CustomerId, id: DeliveryId, running: &Running) -> Option<DeliveryDetail> {
     find(view, customer, id).map(|row| DeliveryDetail::read(view, &row, running))
 }
 
-/// How an endpoint's deliveries stand.
+/// Counts and latencies of an endpoint's deliveries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figures {
     /// By state, in the order of [`DeliveryState::ALL`].
     counts: [u64; DeliveryState::ALL.len()],
-    /// How many were delivered after so many milliseconds.
+    /// The number of deliveries by latency in milliseconds.
     latencies: BTreeMap<u64, u64>,
 }
 
@@ -202,14 +200,14 @@ impl Figures {
         DeliveryState::ALL.iter().position(|known| *known == state).map_or(0, |index| self.counts[index])
     }
 
-    /// The part of the ended deliveries that reached their endpoint.
+    /// The fraction of the ended deliveries that reached their endpoint.
     pub fn success_rate(&self) -> Option<f64> {
         let (delivered, exhausted) = (self.count(DeliveryState::Delivered), self.count(DeliveryState::Exhausted));
         let ended = delivered + exhausted;
         (ended > 0).then(|| delivered as f64 / ended as f64)
     }
 
-    /// The latency that `part` of the deliveries stayed within.
+    /// The quantile `part` of the latencies in milliseconds.
     pub fn latency(&self, part: f64) -> Option<u64> {
         let all: u64 = self.latencies.values().sum();
         let rank = ((all as f64 * part).ceil() as u64).max(1);
@@ -221,7 +219,7 @@ impl Figures {
     }
 }
 
-/// The figures of an endpoint's deliveries that were made at `since` or later.
+/// The figures of an endpoint's deliveries that were created at `since` or later.
 pub fn figures(view: &dyn View, customer: CustomerId, id: EndpointId, since: Timestamp, running: &Running) -> Figures {
     let mut figures = Figures::default();
     if view.get(&keys::customer_endpoint(customer, id)).is_none() {
@@ -248,7 +246,7 @@ mod tests {
 
     const CUSTOMER: CustomerId = CustomerId(uuid::Uuid::from_u128(1));
 
-    /// Counts the rows that are read of it.
+    /// A view that counts the rows that are read.
     struct Counting<'a> {
         view: &'a MemoryState,
         rows: Cell<usize>,

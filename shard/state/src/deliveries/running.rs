@@ -1,4 +1,4 @@
-//! Which deliveries this node attempts right now: known to memory alone, and shown over what is stored.
+//! The deliveries that this node attempts right now: kept in memory only, and shown in place of the stored state.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct Running {
     max_attempts: u32,
 }
 
-/// One of them, for as long as it is held.
+/// A delivery in flight, for as long as this is held.
 pub struct InFlight {
     running: Running,
     id: DeliveryId,
@@ -32,9 +32,9 @@ impl Running {
         InFlight { running: self.clone(), id }
     }
 
-    /// The state of a stored delivery.
+    /// The present state of a stored delivery.
     pub fn state_of(&self, row: &DeliveryRow) -> DeliveryState {
-        // What is final or paused in the store was made so while the attempt ran.
+        // A state that is final or paused was stored while the attempt ran, and so is newer.
         let waits = matches!(row.state, DeliveryState::Pending | DeliveryState::Retrying);
         if waits && self.ids.lock().contains(&row.id) { DeliveryState::InFlight } else { row.state }
     }
@@ -43,7 +43,7 @@ impl Running {
         self.ids.lock().contains(&id)
     }
 
-    /// The length of the schedule.
+    /// The number of attempts in the schedule.
     pub fn max_attempts(&self) -> u32 {
         self.max_attempts
     }

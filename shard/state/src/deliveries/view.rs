@@ -45,10 +45,10 @@ pub struct DeliveryRecord {
 }
 
 impl DeliveryRecord {
-    /// The stored row, with what only the owner knows.
+    /// The stored row, combined with the state that only the owner knows.
     pub fn of(row: &DeliveryRow, running: &Running) -> Self {
         let state = running.state_of(row);
-        // One in flight has its time behind it, and a paused one is not attempted at its time, but given up.
+        // The due time of a delivery in flight has passed, and a paused one is given up at its time, not attempted.
         let waits = matches!(state, DeliveryState::Pending | DeliveryState::Retrying);
         Self {
             id: row.id,
@@ -71,12 +71,12 @@ impl DeliveryRecord {
     }
 }
 
-/// A delivery with what was sent and what came back.
+/// A delivery with its request and its attempts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeliveryDetail {
     pub record: DeliveryRecord,
     pub correlation_id: Option<String>,
-    /// The stored envelope, byte for byte; gone when its time was over.
+    /// The stored envelope, byte for byte; `None` once it has expired.
     pub body: Option<Bytes>,
     pub attempts: Vec<AttemptView>,
 }
@@ -125,7 +125,7 @@ impl From<AttemptRow> for AttemptView {
 }
 
 impl DeliveryDetail {
-    /// Reads what belongs to a delivery.
+    /// Reads the event and the attempts of a delivery.
     pub fn read(view: &dyn View, row: &DeliveryRow, running: &Running) -> Self {
         let attempts = view.scan_range(keys::attempts_of(row.endpoint, row.id), ATTEMPTS_KEPT as usize);
         let event = view.get(&keys::event(row.event_id.as_str()));
@@ -171,7 +171,7 @@ impl DeliveryView {
             last_http_status: row.last.and_then(|attempt| attempt.http_status),
             last_attempt_at: row.last.map(|attempt| attempt.started_at),
             delivered_at: row.delivered_at,
-            // A paused one is not attempted at its time, but given up.
+            // A paused delivery is given up at its time, not attempted.
             next_attempt_at: row.next_attempt_at.filter(|_| row.state != DeliveryState::Paused),
         }
     }

@@ -1,17 +1,17 @@
-//! `content` of a stored message: what its type has beyond the common fields, and what stands around it.
+//! The `content` of a stored message: the fields of its type beyond the common ones, and its surroundings.
 
 use model::message::{Content, Surroundings};
 use serde_json::{Map, Value};
 
-/// What a stored message shows beside `content`; captions are its `text`.
+/// Fields that a stored message shows beside `content`; captions are its `text`.
 const COMMON: [&str; 4] = ["text", "caption", "emoji", "message_key"];
 
-/// The fields, named as in the send body and in `message.received`; empty where there is nothing to add.
+/// The fields, named as in the send body and in `message.received`; empty if there are none.
 pub fn rest_of(content: &Content, around: &Surroundings) -> Map<String, Value> {
     let is_shown = !content.is_story() && !content.holds_nothing();
     let mut fields = if is_shown { content.fields() } else { Map::new() };
     fields.retain(|name, _| !COMMON.contains(&name.as_str()));
-    // Serialising `Surroundings` leaves out what is not there.
+    // Serializing `Surroundings` omits its empty fields.
     if let Ok(Value::Object(around)) = serde_json::to_value(around.shown()) {
         fields.extend(around);
     }

@@ -14,22 +14,23 @@ use crate::deliveries::view::DeliveryRecord;
 use crate::keys;
 use crate::records::{DeliveryRow, MessageRow, decode};
 
-/// The most deliveries of one answer. A large one has its bytes before.
+/// The most deliveries in one response. Large ones reach the limit in bytes first.
 const MOST_AT_ONCE: usize = 4096;
 
-/// A message that a channel has stored, and its deliveries, oldest first: as many as one answer holds.
+/// A message that a channel has stored, with its deliveries, oldest first: as many as fit one response.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MessageDeliveries {
     pub channel: ChannelId,
     pub deliveries: Vec<DeliveryRecord>,
-    /// There are more behind this one. Earlier releases do not say, and give all at once.
+    /// Set if there are more deliveries after this one. Earlier releases do not set it, and return all at once.
     #[serde(default)]
     pub stopped_at: Option<DeliveryId>,
 }
 
-/// The deliveries of a network's message id, behind one of them, in the channels that have stored it, of which two are
-/// enough: whoever asks has to name one then. An id may stand in several, as both ends of a conversation may be channels
-/// here, and in one channel at several messages, as whoever writes chooses it. `None` where whoever asks has given up.
+/// The deliveries, after `after`, of the message with a network id, in the channels that have stored it. Two such
+/// channels are enough, because the caller then has to name one. An id may exist in several channels, as both ends of a
+/// conversation may be channels of the gateway, and at several messages of one channel, as the sender chooses it.
+/// `None` if the caller has given up.
 pub fn of_message(
     view: &dyn View,
     channels: &[ChannelId],
@@ -46,7 +47,7 @@ pub fn of_message(
         }
         let Some(oldest) = oldest(*channel) else { continue };
         let mut is_stored = false;
-        // The first ones of all its rows, and one more where there are more.
+        // The first deliveries of all rows with the id, and one more if there are more.
         let mut first: BTreeMap<DeliveryId, EndpointId> = BTreeMap::new();
         for (at, row) in places_of(view, *channel, id).filter(|(at, _)| *at >= oldest) {
             if is_given_up() {
@@ -93,14 +94,14 @@ impl MessageDeliveries {
 
 /// The deliveries that carried a stored message, oldest first.
 pub(super) fn deliveries_of(view: &dyn View, row: &MessageRow) -> Vec<DeliveryRow> {
-    /// More deliveries of one message than an account can have endpoints, for every event of its life.
+    /// More deliveries of one message than an account can have endpoints, for every event of the message.
     const MOST: usize = 1024;
     let links = links_of(view, row.channel, row.id, None, MOST).into_iter();
     let rows = links.filter_map(|(id, endpoint)| view.get(&keys::delivery(endpoint, id)));
     rows.map(|row| decode(&row)).collect()
 }
 
-/// What a stored message says of its deliveries behind one of them: at most so many.
+/// The links of a stored message to its deliveries after `after`, at most `most`.
 fn links_of(
     view: &dyn View,
     channel: ChannelId,
@@ -137,7 +138,7 @@ mod tests {
         state.put(key, &encode(&pointer));
     }
 
-    /// A message that went out, and its deliveries to URLs of a length.
+    /// An outbound message, and its deliveries to URLs of a given length.
     fn with_deliveries(count: usize, url: usize) -> (MemoryState, MessageRow, Vec<DeliveryId>) {
         let (mut state, row) = (MemoryState::new(), row(1, 100, 1));
         put_row(&mut state, &keys::message_id(row.channel, row.direction, &row.message_id), &row);

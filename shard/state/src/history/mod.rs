@@ -1,8 +1,8 @@
-//! Stored messages: the words of a query, and the row as the interface shows it.
+//! Stored messages: the types of a query, and the row as the interface shows it.
 //!
-//! - [`page`]: cuts a page from a shard's rows; [`merge`] brings the pages of several shards into one.
-//! - [`deliveries`]: those of one message. `withhold`: what is left of a message without its body.
-//! - `show`: what the interface says of a row; `content`: what its type has beyond the common fields.
+//! - [`page`]: reads a page from a shard's rows; [`merge`] merges the pages of several shards.
+//! - [`deliveries`]: the deliveries of one message. `withhold`: removes the body of a message.
+//! - `show`: the row as the interface shows it; `content`: the fields of its type beyond the common ones.
 
 mod content;
 pub mod deliveries;
@@ -25,22 +25,22 @@ use crate::deliveries::view::DeliveryView;
 pub use crate::keys::Direction;
 pub use crate::records::{MessageError, MessageStatus, Source};
 
-/// What a page of history is cut from. Everything but the order narrows.
+/// A query for a page of history. All fields except the order are filters.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct HistoryQuery {
-    /// The channels asked for; never empty.
+    /// The queried channels; never empty.
     pub channels: Vec<ChannelId>,
     pub limit: usize,
     /// Ascending by `(occurred_at, id)`; descending when false.
     pub ascending: bool,
-    /// Only rows beyond this one, in the direction of the order.
+    /// Only rows after this one, in the direction of the order.
     pub after: Option<Place>,
     pub direction: Option<Direction>,
     pub chat_id: Option<Address>,
     pub from: Option<Address>,
     pub to: Option<Address>,
     pub participant: Option<Address>,
-    /// Type names; empty is every type.
+    /// Type names; empty means every type.
     pub types: Vec<String>,
     pub statuses: Vec<MessageStatus>,
     pub message_ids: Vec<MessageId>,
@@ -48,19 +48,19 @@ pub struct HistoryQuery {
     pub since: Option<Timestamp>,
     pub until: Option<Timestamp>,
     pub has_media: Option<bool>,
-    /// Leave the deliveries out.
+    /// Omits the deliveries.
     pub without_deliveries: bool,
 }
 
-/// Where a row stands in the order of the history; the row's id tells rows of one millisecond apart.
+/// The position of a row in the order of the history; the row's id orders rows of the same millisecond.
 pub type Place = (Timestamp, RowId);
 
 /// A page of history.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Page {
     pub rows: Vec<StoredMessage>,
-    /// The page holds every row up to here that the query asks for, and there may be more beyond. `None` when it holds
-    /// all there are.
+    /// If set, the page contains every matching row up to this position, and there may be more after it. `None` if the
+    /// page contains all matching rows.
     pub frontier: Option<Place>,
 }
 

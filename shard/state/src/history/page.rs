@@ -1,8 +1,8 @@
-//! Pages of stored messages: a shard's rows that pass a query's filters, in order.
+//! Pages of stored messages: the rows of a shard that match a query, in order.
 //!
-//! A page reads the rows of all its channels in one walk, newest or oldest first, and no further than a [`Budget`]
-//! allows: there is no index for most filters, and one that matches nothing must not read a million rows at once. A
-//! walk that stops early says how far it came, so that the next page goes on from there.
+//! A page reads the rows of all its channels in one scan, newest or oldest first, within a [`Budget`]: most filters
+//! have no index, and a filter that matches nothing must not read a million rows at once. A scan that stops early
+//! reports how far it came, so that the next page continues from there.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -17,22 +17,22 @@ use super::{Direction, HistoryQuery, Page, Place, StoredMessage};
 use crate::records::{MessagePointer, MessageRow, MessageState, decode};
 use crate::{keys, sameness};
 
-/// What one page may cost.
+/// The bounds of one page.
 #[derive(Clone, Copy)]
 pub struct Budget<'a> {
-    /// Rows that are looked at.
+    /// The most rows that are examined.
     pub rows: usize,
-    /// Whether the time is up: the walk stops, wherever it is.
+    /// Whether the time is up: the scan stops where it is.
     pub is_over: &'a dyn Fn() -> bool,
     /// Whether nobody waits for the page any more.
     pub is_given_up: &'a dyn Fn() -> bool,
 }
 
-/// Rows between two looks at the time.
+/// The number of rows between two checks of the time.
 const ROWS_BETWEEN_LOOKS: usize = 64;
 
-/// Reads a page. `oldest` says from when on a channel's rows are shown; `None` shows none of them. Before a page can say how
-/// far it reaches, something of every channel is read; there is none where its caller gives up meanwhile.
+/// Reads a page. `oldest` returns the time from which on a channel's rows are shown; `None` shows none of them. To
+/// report how far a page reaches, something of every channel has to be read; `None` if its caller gives up before that.
 pub fn page(
     view: &dyn View,
     query: &HistoryQuery,
@@ -54,7 +54,7 @@ pub fn page(
     }
 }
 
-/// A page while it is filled: as many rows as were asked for, and no more bytes than a page may have.
+/// A page that is being filled, up to the requested number of rows and the size limit of a page.
 struct Filling<'a> {
     view: &'a dyn View,
     query: &'a HistoryQuery,
@@ -67,7 +67,7 @@ impl<'a> Filling<'a> {
         Self { view, query, room: Room::of_page(), rows: Vec::new() }
     }
 
-    /// Adds a row, if it passes; `false` when the page has no room for it.
+    /// Adds a row, if it matches; `false` if the page has no space for it.
     fn add(&mut self, row: MessageRow) -> bool {
         if !self.query.passes(self.view, &row) {
             return true;
@@ -89,8 +89,7 @@ impl<'a> Filling<'a> {
     }
 }
 
-/// Brings pages of several shards into one: as far as every one of them reaches, and no more than the query's limit, or
-/// than a page may have.
+/// Merges pages of several shards, as far as all of them reach, up to the query's limit and the size limit of a page.
 pub fn merge(pages: Vec<Page>, query: &HistoryQuery) -> Page {
     let nearer = |a: Place, b: Place| if query.ascending { a.min(b) } else { a.max(b) };
     let frontier = pages.iter().filter_map(|page| page.frontier).reduce(nearer);
@@ -110,15 +109,15 @@ pub fn merge(pages: Vec<Page>, query: &HistoryQuery) -> Page {
     Page { rows, frontier }
 }
 
-/// Walks over all rows of the channels in order until the page is full, the budget is used up, or there are no more.
-/// The frontier is the last row that was looked at, unless all were.
+/// Scans all rows of the channels in order until the page is full, the budget is used up, or there are no more. The
+/// frontier is the last row that was examined, unless all were.
 fn walk(mut filling: Filling<'_>, channels: Vec<(ChannelId, Timestamp)>, budget: Budget<'_>) -> Option<Page> {
     let (view, query) = (filling.view, filling.query);
     let first_chunk = if channels.len() > 8 { 4 } else { 16 };
     let most_bytes = RUNS_BYTES / channels.len().max(1);
     let mut runs: Vec<Run> =
         channels.into_iter().map(|(id, from)| Run::new(query, id, from, first_chunk, most_bytes)).collect();
-    // The next row of each run, by its place.
+    // The next row of each run, by its position.
     let mut heads: BTreeSet<(Place, usize)> = BTreeSet::new();
     for (n, run) in runs.iter_mut().enumerate() {
         if (budget.is_given_up)() {
@@ -148,27 +147,27 @@ fn walk(mut filling: Filling<'_>, channels: Vec<(ChannelId, Timestamp)>, budget:
     Some(filling.up_to(None))
 }
 
-/// Bytes of rows that one walk holds in memory, over all its channels, beside one row of each.
+/// The most bytes of rows that one scan holds in memory over all its channels, in addition to one row of each.
 const RUNS_BYTES: usize = 16 * 1024 * 1024;
 
-/// The rows of one channel, read in chunks that grow: many channels need few rows each, one needs many.
+/// The rows of one channel, read in growing chunks: the more channels, the fewer rows of each are needed.
 struct Run {
     ascending: bool,
-    /// What is not read yet; empty when all is.
+    /// The key range that has not been read yet; empty when all has been.
     from: Vec<u8>,
     to: Vec<u8>,
     chunk: usize,
-    /// Bytes of rows that are held at a time.
+    /// The most bytes of rows that are held at a time.
     most_bytes: usize,
     rows: VecDeque<MessageRow>,
 }
 
 impl Run {
-    /// Rows read from disk at a time, at most.
+    /// The most rows that are read from disk at a time.
     const LARGEST_CHUNK: usize = 256;
 
     fn new(query: &HistoryQuery, channel: ChannelId, oldest: Timestamp, chunk: usize, most_bytes: usize) -> Self {
-        // What is older is being deleted: reading it would show rows beyond their time, and walk over their remains.
+        // Older rows are being deleted: reading them would show expired rows, and scan over tombstones.
         let since = query.since.map_or(oldest, |since| since.max(oldest));
         let (mut from, mut to) = keys::messages(channel, Some(since), query.until);
         if let Some((at, row)) = query.after {
@@ -182,7 +181,7 @@ impl Run {
         Self { ascending: query.ascending, from, to, chunk, most_bytes, rows: VecDeque::new() }
     }
 
-    /// The place of the next row.
+    /// The position of the next row.
     fn head(&mut self, view: &dyn View) -> Option<Place> {
         if self.rows.is_empty() && self.from < self.to {
             let pairs = if self.ascending {
@@ -205,8 +204,8 @@ impl Run {
     }
 }
 
-/// The rows of a few ids. Where they stand is known without reading them: none is read beyond the page, and of more places
-/// than the budget has rows only the nearest are kept.
+/// The rows of given ids. Their positions are known without reading them, so no row after the page is read, and of more
+/// positions than the budget has rows, only the nearest ones are kept.
 fn by_message_id(mut filling: Filling<'_>, channels: &[(ChannelId, Timestamp)], budget: Budget<'_>) -> Option<Page> {
     let (view, query) = (filling.view, filling.query);
     let mut places: BTreeSet<(Place, ChannelId)> = BTreeSet::new();
@@ -245,8 +244,8 @@ fn by_message_id(mut filling: Filling<'_>, channels: &[(ChannelId, Timestamp)], 
     Some(filling.up_to(behind.filter(|_| !are_all)))
 }
 
-/// Where the rows of a network id may stand in a channel: those that came in, however many, and the one that went out. The
-/// rows have to say that they bear it.
+/// The positions at which a channel may hold rows with a network id: any number of inbound ones, and one outbound one.
+/// The caller has to compare the ids of the rows.
 pub(super) fn places_of<'a>(
     view: &'a dyn View,
     channel: ChannelId,
@@ -267,9 +266,9 @@ impl HistoryQuery {
         self.after.is_none_or(|after| if self.ascending { place > after } else { place < after })
     }
 
-    /// Every filter but time and cursor, which are the range that is read.
+    /// Every filter except time and cursor, which determine the scanned range.
     fn passes(&self, view: &dyn View, row: &MessageRow) -> bool {
-        // Whoever is stored under a LID may be asked for by either address, once the number behind it is known.
+        // A person stored under a LID matches either address, once the phone number is known.
         let same = |wanted: &Address, got: &Address| {
             wanted == got || best(view, row.channel, wanted) == best(view, row.channel, got)
         };

@@ -46,7 +46,7 @@ pub(in crate::history) fn row(channel_n: u8, at: i64, chat: u8) -> MessageRow {
     }
 }
 
-/// A budget of so many rows, and all the time there is.
+/// A budget of `rows` rows without a time limit.
 fn unhurried(rows: usize) -> Budget<'static> {
     Budget { rows, is_over: &|| false, is_given_up: &|| false }
 }
@@ -82,7 +82,7 @@ impl Store {
         merge(pages.collect(), query)
     }
 
-    /// Reads to the end, as a client that follows `next_cursor` does. `between` runs before each page.
+    /// Reads all pages, as a client that follows `next_cursor` does. `between` runs before each page.
     fn read(&mut self, query: &HistoryQuery, rows: usize, mut between: impl FnMut(&mut Self)) -> Vec<StoredMessage> {
         let mut found = Vec::new();
         let mut query = HistoryQuery { limit: query.limit + 1, ..query.clone() };
@@ -100,7 +100,7 @@ impl Store {
         }
     }
 
-    /// What a reading should give, by the rows themselves.
+    /// The rows that a query should return, computed from the rows themselves.
     fn expected(&self, query: &HistoryQuery) -> Vec<RowId> {
         let mut rows: Vec<&MessageRow> = self
             .rows
@@ -192,7 +192,7 @@ fn a_page_whose_caller_gives_up_ends_before_the_next_channel() {
     let named = store.rows.iter().map(|row| row.message_id.clone()).collect();
     for message_ids in [Vec::new(), named] {
         let query = HistoryQuery { channels: channels.clone(), limit: 10, message_ids, ..HistoryQuery::default() };
-        // At the first look, while the channels are asked for their times, and while their rows are.
+        // The caller gives up at the first check, while the channels' retention is read, and while their rows are.
         for patience in [0, 10, 30] {
             let looks = Cell::new(0);
             let is_given_up = || looks.replace(looks.get() + 1) >= patience;
@@ -226,7 +226,7 @@ fn all_messages_of_one_id_are_paged_however_many_wrote_under_it() {
         let message_ids = vec![MessageId("A".into())];
         let query =
             HistoryQuery { channels: vec![channel(1)], limit: 7, ascending, message_ids, ..HistoryQuery::default() };
-        // Budgets beyond all places, as many, and fewer than fill a page.
+        // Budgets larger than the number of positions, equal to it, and too small for a page.
         for budget in [1000, 100, 99, 5] {
             let found = store.read(&query, budget, |_| ());
             assert_eq!(ids(&found), store.expected(&query), "{budget}");
@@ -235,7 +235,7 @@ fn all_messages_of_one_id_are_paged_however_many_wrote_under_it() {
 }
 
 proptest! {
-    /// Ties in time, filters, small budgets and several shards: each row comes once, in order.
+    /// Equal times, filters, small budgets and several shards: each row is returned once, in order.
     #[test]
     fn pages_follow_each_other_without_a_gap_or_a_repeat(
         written in prop::collection::vec((1_u8..6, 0_i64..20, 1_u8..4), 0..60),
@@ -258,7 +258,7 @@ proptest! {
         prop_assert_eq!(ids(&found), store.expected(&query));
     }
 
-    /// Rows that are written while a client pages, at any time, neither repeat nor hide what was there before.
+    /// Rows that are written while a client pages neither repeat nor hide earlier rows.
     #[test]
     fn inserts_do_not_shift_the_pages(
         written in prop::collection::vec(0_i64..40, 1..40),

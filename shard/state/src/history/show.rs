@@ -16,13 +16,13 @@ use crate::keys;
 use crate::media::record::MediaRow;
 use crate::records::{Failure, LidRow, MOST_RECEIPTS, MessageRow, MessageState, ReceiptRow, decode};
 
-/// Every field of a row, with what became of it and where it was delivered.
+/// All fields of a row, with its status and its deliveries.
 pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> StoredMessage {
     let webhook_deliveries =
         if without_deliveries { Vec::new() } else { deliveries_of(view, &row).iter().map(DeliveryView::of).collect() };
     let state = MessageState::read(view, &row);
     let kind = row.type_name().to_owned();
-    // An empty text is one that was not kept.
+    // An empty text means that the text was not stored.
     let text = row.content.text().filter(|text| !text.is_empty()).map(str::to_owned);
     let emoji = match &row.content {
         Content::Reaction { emoji, .. } => Some(emoji.clone()),
@@ -70,7 +70,7 @@ pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> Store
     }
 }
 
-/// The author of a row that was stored under a LID, where the number behind it is known by now.
+/// The phone address of an author who was stored under a LID, if it has become known.
 fn sender_of(view: &dyn View, row: &MessageRow) -> Option<Address> {
     match best(view, row.channel, &row.from) {
         Cow::Owned(phone) => Some(phone),
@@ -78,24 +78,24 @@ fn sender_of(view: &dyn View, row: &MessageRow) -> Option<Address> {
     }
 }
 
-/// The phone address behind a LID, where it is known by now: a conversation that began under the one goes on under the
-/// other, and is shown as one.
+/// The phone address behind a LID, if it is known by now: a conversation that began under the LID continues under the
+/// phone address, and is shown as one.
 pub fn best<'a>(view: &dyn View, channel: ChannelId, address: &'a Address) -> Cow<'a, Address> {
     let known = if address.is_lid() { view.get(&keys::lid(channel, address.local())) } else { None };
     known.map_or(Cow::Borrowed(address), |row| Cow::Owned(decode::<LidRow>(&row).phone))
 }
 
-/// What is known of a message's bytes now; the link is for the node that answers to make.
+/// The present state of a message's media; the node that answers the request makes the link.
 fn media_of(view: &dyn View, channel: ChannelId, media: &Media) -> MediaRef {
     let row = media.id.and_then(|id| view.get(&keys::media(channel, id)));
     match row {
         Some(row) => decode::<MediaRow>(&row).shown(),
-        // Long after its bytes, its row went too.
+        // The row of media is deleted long after its bytes.
         None => MediaRef { state: MediaState::Gone, ..MediaRef::not_here(media) },
     }
 }
 
-/// How far each member is with a message to a group, named as in its events; `None` when it is no such message.
+/// The receipt of each member for a message to a group, with the names of its events; `None` for other messages.
 fn receipts_of(view: &dyn View, row: &MessageRow) -> Option<Vec<Value>> {
     if !row.is_group || row.direction != Direction::Outbound {
         return None;

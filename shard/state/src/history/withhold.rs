@@ -1,8 +1,8 @@
-//! What is left of a message whose body is not kept (`store_bodies`): who, when, to whom, of which type, and what became of it.
+//! Removes the bodies of messages that are not stored (`store_bodies`), but not their metadata.
 
 use crate::records::MessageRow;
 
-/// Takes the body out of a row. Once more changes nothing.
+/// Removes the body of a row. Idempotent.
 pub fn withhold(row: &mut MessageRow) {
     row.content.withhold();
     row.around.link_preview = None;
@@ -11,7 +11,7 @@ pub fn withhold(row: &mut MessageRow) {
     }
 }
 
-/// Whether a row has no body that could be taken out of it.
+/// Whether a row has no body that could be removed.
 pub fn is_withheld(row: &MessageRow) -> bool {
     let mut emptied = row.clone();
     withhold(&mut emptied);

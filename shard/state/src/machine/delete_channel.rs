@@ -1,4 +1,4 @@
-//! Wipes a deleted channel, a part at a time.
+//! Wipes a deleted channel in steps.
 
 use bytes::Bytes;
 use model::id::{ChannelId, CustomerId};
@@ -9,7 +9,7 @@ use crate::keys;
 use crate::media;
 use crate::records::{ChannelRow, encode};
 
-/// How many keys one `DeleteChannel` deletes, so that a long history does not stall the log.
+/// The most keys that one `DeleteChannel` deletes, so that a long history does not stall the log.
 pub const DELETED_AT_ONCE: usize = 500;
 
 impl Apply<'_> {
@@ -18,8 +18,8 @@ impl Apply<'_> {
         if !row.deleted {
             row = ChannelRow { deleted: true, version: row.version + 1, ..ChannelRow::new(channel, customer) };
         }
-        // Each part begins where the one before ended: to look for it from the beginning would walk over the remains of
-        // all that is deleted already.
+        // Each step continues where the previous one ended: a scan from the beginning would pass the tombstones of all
+        // keys that are deleted already.
         let mut begun = row.wiped_upto.take().unwrap_or_default();
         let mut ranges = keys::everything_of(channel);
         ranges.sort_unstable();

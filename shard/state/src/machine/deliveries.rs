@@ -1,4 +1,4 @@
-//! What commands do to deliveries: attempts, pauses, redeliveries, and bulk operations on many of them.
+//! Applies commands about deliveries: attempts, pauses, redeliveries, and bulk operations.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::records::{
     ATTEMPTS_KEPT, AttemptRow, AttemptTrigger, BegunAttempt, DeliveryRow, LastAttempt, Manual, encode,
 };
 
-/// Over how long the deliveries of an endpoint that was switched on again are spread.
+/// The period over which the deliveries of an endpoint that was enabled again are spread.
 const UNPAUSE_SPREAD_MS: u64 = 60_000;
 
 impl Apply<'_> {
@@ -78,7 +78,7 @@ impl Apply<'_> {
         self.read(&keys::delivery(endpoint, id))
     }
 
-    /// Gives a delivery another time, or none, and moves its job along. The caller writes the row.
+    /// Changes the state and the due time of a delivery, and moves its job. The caller writes the row.
     fn plan(&mut self, row: &mut DeliveryRow, state: DeliveryState, due: Option<Timestamp>) {
         self.count_waiting(row, state);
         if let Some(due) = row.next_attempt_at {
@@ -147,14 +147,14 @@ impl Apply<'_> {
             row.manual = None;
             self.plan(&mut row, state, due);
         } else if state == DeliveryState::Delivered && row.next_attempt_at.is_none() {
-            // Purged while the attempt ran that delivered it.
+            // The delivery was purged while the successful attempt ran.
             row.state = DeliveryState::Delivered;
         }
         self.put_delivery(&row);
         if overtaken { Reply::LostRace } else { Reply::Done }
     }
 
-    /// Writes an attempt's row. Only so many are kept.
+    /// Writes an attempt's row. Only the last [`ATTEMPTS_KEPT`] are kept.
     fn record(&mut self, row: &mut DeliveryRow, mut attempt: AttemptRow) {
         row.attempt_count += 1;
         attempt.number = row.attempt_count;
@@ -170,7 +170,7 @@ impl Apply<'_> {
         }
     }
 
-    /// The attempt may have reached its receiver or not; it uses up none of the schedule.
+    /// Records an attempt that was cut off. It may have reached its receiver; the schedule does not count it.
     fn interrupted(&mut self, endpoint: EndpointId, id: DeliveryId, at: Timestamp) -> bool {
         let key = keys::begun_attempt(endpoint, id);
         let Some(begun) = self.read::<BegunAttempt>(&key) else { return false };
@@ -207,7 +207,7 @@ impl Apply<'_> {
         true
     }
 
-    /// Makes a delivery due by hand, unless it is due anyway.
+    /// Makes a delivery due by manual request, unless it is due already.
     fn redeliver(&mut self, endpoint: EndpointId, id: DeliveryId, at: Timestamp) -> bool {
         let Some(mut row) = self.find_delivery(endpoint, id).filter(|row| !row.is_due(at)) else { return false };
         let resume_at = row.manual.map_or(row.next_attempt_at, |manual| manual.resume_at);
@@ -217,10 +217,10 @@ impl Apply<'_> {
         true
     }
 
-    /// Ends a delivery that waits. An attempt that runs just now is recorded all the same.
+    /// Ends a waiting delivery. An attempt that is running is still recorded.
     fn purge(&mut self, endpoint: EndpointId, id: DeliveryId, at: Timestamp) -> bool {
         let Some(mut row) = self.find_delivery(endpoint, id).filter(|row| !row.state.is_final()) else { return false };
-        // One that had ended and was only to be tried again by hand does not end anew.
+        // A delivery that had ended, and was only waiting for a manual attempt, is not counted as ended again.
         if row.manual.take().is_none_or(|manual| manual.resume_at.is_some()) {
             self.count_exhausted(&row, at);
         }
@@ -231,7 +231,7 @@ impl Apply<'_> {
 }
 
 fn any(changed: impl IntoIterator<Item = bool>) -> Reply {
-    // Every item is worked on, also after the first change.
+    // Iterates over all items, also after the first change.
     let count = changed.into_iter().filter(|changed| *changed).count();
     if count > 0 { Reply::Done } else { Reply::Unchanged }
 }

@@ -1,5 +1,5 @@
-//! Deletes what is past its time. The owner names it; here it is only made sure that nothing is deleted that is still
-//! needed, so that a step that comes late, or twice, does no harm.
+//! Deletes expired rows. The owner names them; this module only makes sure that no row that is still needed is deleted,
+//! so that a late or repeated step is harmless.
 
 use model::address::Address;
 use model::format::Format;
@@ -12,14 +12,13 @@ use crate::records::{ChannelRow, DeliveryRow, EventRow, LidRow, MessagePointer, 
 use crate::retention::Expire;
 use crate::{keys, sameness};
 
-/// How many keys one step deletes before it leaves the rest to the next: a message to a large group has thousands.
+/// The most keys that one step deletes before it leaves the rest to the next: a message to a large group has thousands.
 const KEYS_AT_ONCE: usize = 2_000;
 
-/// How many status changes a channel keeps at least, whatever their age; in time it keeps no more than
-/// [`BOUND_EVERY`] above.
+/// The least number of status changes that a channel keeps, whatever their age; in time at most [`BOUND_EVERY`] more.
 const STATUS_CHANGES: u64 = 1_000;
 
-/// Every how many moves the excess is looked for.
+/// The number of transitions between two checks for excess status changes.
 const BOUND_EVERY: u64 = 64;
 
 impl Apply<'_> {
@@ -62,7 +61,7 @@ impl Apply<'_> {
         Reply::Done
     }
 
-    /// Keeps a channel that moves to and fro without end from filling the store with its moves.
+    /// Deletes the oldest status changes, so that a channel that keeps changing its status does not fill the store.
     pub(super) fn bound_status_changes(&mut self, row: &ChannelRow) {
         if !row.version.is_multiple_of(BOUND_EVERY) {
             return;
@@ -82,7 +81,7 @@ impl Apply<'_> {
         }
     }
 
-    /// A send that still waits keeps what its row is about to lose.
+    /// Copies into the outbox entry of a waiting send what its row is about to lose.
     fn keep_for_network(&mut self, row: &MessageRow) {
         let pointer = keys::message_id(row.channel, Direction::Outbound, &row.message_id);
         let pointer = self.read::<MessagePointer>(&pointer).filter(|pointer| pointer.row == row.id);
@@ -112,7 +111,7 @@ impl Apply<'_> {
         Reply::Done
     }
 
-    /// Deletes a delivery that has ended; one that is still to be attempted stays.
+    /// Deletes a delivery that has ended, but not one that has yet to be attempted.
     fn expire_delivery(&mut self, endpoint: EndpointId, id: DeliveryId) {
         let key = keys::delivery(endpoint, id);
         let Some(row) = self.read::<DeliveryRow>(&key).filter(|row| row.next_attempt_at.is_none()) else { return };
@@ -139,14 +138,14 @@ impl Apply<'_> {
         let key = keys::lid(channel, lid.local());
         let Some(known) = self.read::<LidRow>(&key) else { return };
         let back = keys::lid_of(channel, known.phone.local());
-        // The number may be another LID's by now.
+        // Another LID may have the number by now.
         if self.read::<Address>(&back).is_some_and(|back| back == *lid) {
             self.state.delete(&back);
         }
         self.state.delete(&key);
     }
 
-    /// Deletes what leads to a row. False when the row is still in the outbox, and has to stay: its send would be lost.
+    /// Deletes the pointer to a row. False if the row has to stay, because its send is still in the outbox.
     fn expire_pointer(&mut self, row: &MessageRow) -> bool {
         let direction = row.direction;
         if direction == Direction::Inbound && self.format >= Format::THIRD {

@@ -1,4 +1,4 @@
-//! Expiry: what is deleted, what has to stay, and that a step done twice does no harm.
+//! Tests of expiry: which rows are deleted, which are kept, and that a repeated step is harmless.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

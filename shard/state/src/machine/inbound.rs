@@ -1,4 +1,4 @@
-//! Messages that come in: each is stored once, however often the network sends it.
+//! Inbound messages: each is stored once, however often the network sends it.
 
 use model::format::Format;
 use model::id::CustomerId;
@@ -26,8 +26,8 @@ impl Apply<'_> {
         Reply::Done
     }
 
-    /// The stored message that one which comes in repeats, or the key under which it is to be noted. The row is read only
-    /// where its id is known: most are new.
+    /// The stored message that an inbound one repeats, or the key under which to index it. The row is decoded only if
+    /// its id is known: most messages are new.
     fn same_as(&self, message: &NewMessage) -> Result<MessagePointer, Vec<u8>> {
         let by_id = keys::message_id(message.channel, Direction::Inbound, &message.message_id);
         match self.read(&by_id) {
@@ -37,8 +37,8 @@ impl Apply<'_> {
         }
     }
 
-    /// What was written on the phone itself counts as sent from here; `message.sent` tells of it. Where it could not be read at
-    /// first, what it really said takes that place, once.
+    /// Stores a message that was written on the phone, as sent by the channel; its event is `message.sent`. If the
+    /// message could not be decrypted at first, its content later replaces the row, once.
     pub(super) fn receive_own(&mut self, message: &NewMessage, events: Vec<NewEvent>) -> Reply {
         if self.standing(message.channel).deleted {
             return Reply::ChannelDeleted;
@@ -60,7 +60,7 @@ impl Apply<'_> {
         Reply::Done
     }
 
-    /// The row of what the phone wrote, where the one that stands in its place could not be read. Former releases keep that one.
+    /// The row for a message from the phone, if the stored one could not be decrypted; before format 3, none.
     fn own_in_place(&self, place: &MessagePointer, message: &NewMessage) -> Option<MessageRow> {
         let is_unread = |row: &MessageRow| matches!(row.content, Content::Undecryptable { .. });
         let unread: MessageRow = self.read(&keys::message(message.channel, place.occurred_at, place.row))?;
@@ -76,7 +76,7 @@ impl Apply<'_> {
         })
     }
 
-    /// Takes the place of an undecryptable message, once. Where that one is gone, it is as any other.
+    /// Replaces an undecryptable message by its content, once. If that message is deleted, stores a new message.
     pub(super) fn recover(&mut self, customer: CustomerId, message: &NewMessage, event: NewEvent) -> Reply {
         let Ok(pointer) = self.same_as(message) else { return self.receive(customer, message, event) };
         let key = keys::message(message.channel, pointer.occurred_at, pointer.row);

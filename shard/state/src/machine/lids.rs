@@ -1,4 +1,4 @@
-//! The phone addresses behind LIDs: kept both ways, and told once.
+//! The phone addresses behind LIDs: indexed in both directions, with one event when an address becomes known.
 
 use model::address::Address;
 use model::id::ChannelId;
@@ -29,7 +29,7 @@ impl Apply<'_> {
             self.state.delete(&keys::lid_of(channel, known.phone.local()));
         }
         self.state.put(&keys::lid_of(channel, phone.local()), &encode(lid));
-        // What was said under the LID was said in the chat that goes by the phone address from now on.
+        // Messages of the chat under the LID belong to the chat under the phone address from now on.
         self.move_last(channel, lid, |last: &LastInbound| LastInbound { chat: phone.clone(), ..*last }, |last| last.at);
         self.move_last(
             channel,

@@ -1,4 +1,4 @@
-//! The shard's state machine: commands of its channels, applied to its part of the store. Pure; see `machine::Machine`.
+//! The shard's state machine: applies the commands of its channels to its state. Pure; see `machine::Machine`.
 
 mod delete_channel;
 mod deliveries;
@@ -35,17 +35,17 @@ use crate::stream::{Streamed, StreamedEvent, ring};
 use crate::usage::Tally;
 use crate::{keys, media};
 
-/// How many sends wait for a channel that is not connected.
+/// The most sends that wait for a channel that is not connected.
 pub const OFFLINE_QUEUE: usize = 1000;
 
-/// A credential's key in the driver's state that says: this channel can log in.
+/// The name of the row of a driver's state that shows that the channel can log in.
 pub const CREDENTIALS: &str = "credentials";
 
-/// Rows of a driver's state that one entry of the log deletes.
+/// The most rows of a driver's state that one log entry deletes.
 const CREDENTIALS_AT_ONCE: usize = 500;
 
-/// The next portion of a driver's state that is to go before a move wipes what is left; none when that is little. What says that
-/// the channel can log in is never part of it.
+/// The next portion of a driver's state to delete before a transition wipes the rest; empty if there is little. The row
+/// that shows that the channel can log in is never part of it.
 pub fn credentials_to_thin(view: &dyn View, channel: ChannelId) -> Vec<AuthWrite> {
     let rows = view.scan_range(keys::auth_of(channel), CREDENTIALS_AT_ONCE + 1);
     if rows.len() <= CREDENTIALS_AT_ONCE {
@@ -55,7 +55,7 @@ pub fn credentials_to_thin(view: &dyn View, channel: ChannelId) -> Vec<AuthWrite
     names.take(CREDENTIALS_AT_ONCE).map(|key| AuthWrite { key, value: None }).collect()
 }
 
-/// The machine. It keeps nothing in memory: what it needs it reads from the state.
+/// The state machine. It keeps nothing in memory, but reads what it needs from the state.
 #[derive(Default)]
 pub struct ShardMachine;
 
@@ -78,17 +78,17 @@ impl Machine for ShardMachine {
     }
 }
 
-/// One batch on its way into the state.
+/// A batch that is being applied to the state.
 struct Apply<'a> {
     state: &'a mut dyn State,
     at: Position,
     format: Format,
     node: NodeId,
-    /// The place of the next outbox entry within this log entry.
+    /// The number of the next outbox entry within this log entry.
     place: u64,
-    /// The place of the next relayed event within this log entry.
+    /// The number of the next relayed event within this log entry.
     relayed: u64,
-    /// What the batch counts.
+    /// The usage that the batch counts.
     usage: Tally,
     effects: Vec<Effect>,
 }
@@ -195,7 +195,7 @@ impl Apply<'_> {
             whole => self.state.put(&key, whole),
         }
         self.put_message(&pointer_key, message, Some(sequence));
-        // The verdict comes soon, and finds none before it: the row is as new as its id.
+        // The verdict follows soon and needs no read: a message with a new id has no state yet.
         self.state.note_absent(&keys::message_state(message.channel, message.id));
         self.said_by_channel(message);
         if let Some(row) = media {
@@ -205,8 +205,7 @@ impl Apply<'_> {
         Reply::Done
     }
 
-    /// The place in its channel's outbox that the next send gets: that in the log is the order of acceptance, and no counter
-    /// is needed.
+    /// The outbox position of the next send. Log positions are in the order of acceptance, so no counter is needed.
     fn next_place(&self) -> u64 {
         (self.at.index << 16) | self.place
     }
@@ -217,7 +216,7 @@ impl Apply<'_> {
         self.state.put(&keys::message(message.channel, message.occurred_at, message.id), &message.row);
     }
 
-    /// The chat moves up. Written whatever stood there: a send must not cost a read.
+    /// Moves the chat up in the list. Overwrites the row without reading it: a send must not cost a read.
     fn said_by_channel(&mut self, message: &NewMessage) {
         if let Some(chat) = message.chat.clone() {
             self.put_projected(message.channel, &LastOutbound { chat, at: message.occurred_at });
@@ -234,7 +233,7 @@ impl Apply<'_> {
         self.state.put(&keys::projected(channel, E::KIND, &entity.id()), &encode(entity));
     }
 
-    /// `counted` says whose the send was, and when the owner heard.
+    /// Applies a verdict. `counted` is the customer of the send, and when the owner learned of the verdict.
     fn settle(
         &mut self,
         channel: ChannelId,
@@ -324,8 +323,8 @@ impl Apply<'_> {
         reply
     }
 
-    /// Writes an event's deliveries, due at once, and lets it go to the streams of its customer. An event that nobody
-    /// wants leaves nothing.
+    /// Writes an event's deliveries, due at once, and relays it to its customer's streams. An event without recipients
+    /// writes nothing.
     fn emit(&mut self, event: NewEvent, row: Option<RowId>) {
         if event.deliveries.is_empty() {
             return self.relay(&event);
@@ -372,10 +371,10 @@ impl Apply<'_> {
         }
     }
 
-    /// Leaves an event for the home of its customer, when its stream is watched.
+    /// Writes an event into the relay for its customer's coordinator, if its stream is watched.
     fn relay(&mut self, event: &NewEvent) {
         let Some(Streamed { home, chat }) = event.streamed else { return };
-        // A full entry of many channels stays below a million events.
+        // Even a full log entry of many channels has fewer than a million events.
         let place = (self.at.index << 20) | self.relayed;
         self.relayed += 1;
         let event = StreamedEvent {
@@ -394,7 +393,7 @@ impl Apply<'_> {
         }
     }
 
-    /// Deletes at most `limit` keys of a range and says how many it were.
+    /// Deletes at most `limit` keys of a range, and returns how many.
     fn delete_all(&mut self, (from, to): keys::Range, limit: usize) -> usize {
         let found = self.state.scan(&from, &to, limit);
         found.iter().for_each(|(key, _)| self.state.delete(key));

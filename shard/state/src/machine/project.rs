@@ -1,9 +1,8 @@
-//! What the network told of a channel's world: the owner has compared it with what stood there, so that it is written as
-//! it comes.
+//! Applies notices of the network: the owner has compared them with the stored rows, so the rows are written as given.
 //!
-//! To compare is not enough where a notice comes again because its acknowledgement was lost: one whose change another has
-//! undone meanwhile, or one that leaves nothing to compare with, would be told of twice. So a channel remembers the last
-//! notices that made events, as many as can be without acknowledgement at a time.
+//! The comparison does not detect every notice that is repeated because its acknowledgement was lost: if another notice
+//! has undone its change in between, or if it leaves no row to compare with, its event would be emitted twice. So a
+//! channel remembers the last notices that made events, at least as many as can be unacknowledged at a time.
 
 use model::event::EventId;
 use model::format::Format;
@@ -15,7 +14,7 @@ use super::Apply;
 use crate::command::{NewEvent, ProjectedWrite, Reply};
 use crate::keys;
 
-/// How many notices a channel remembers, and in how many bytes each.
+/// The number of notices that a channel remembers, and the bytes of each.
 pub const NOTICED: usize = EVENT_WINDOW * 2;
 const MARK: usize = 8;
 
@@ -33,7 +32,7 @@ impl Apply<'_> {
         Reply::Done
     }
 
-    /// Remembers a notice by the id of its first event, which follows from the notice. False for one that is remembered.
+    /// Remembers a notice by the id of its first event, which is derived from it. False if it is remembered already.
     fn is_news(&mut self, channel: ChannelId, event: &EventId) -> bool {
         let key = keys::noticed(channel);
         let mut noticed = self.state.get(&key).unwrap_or_default();

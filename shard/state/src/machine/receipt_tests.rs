@@ -1,4 +1,4 @@
-//! Receipts of a group's members, in any order and again and again.
+//! Tests of receipts of a group's members, in any order and repeated.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -30,7 +30,7 @@ fn receipt(message: &MessageId, from: u32, status: ReceiptStatus, at: i64) -> Co
     }
 }
 
-/// A message that a group of so many others was sent.
+/// A message that was sent to a group with this many other members.
 fn sent_to(members: Option<u32>) -> (Rig, crate::records::MessageRow) {
     let mut rig = Rig::connected();
     let sent = row("A", Direction::Outbound);
@@ -86,7 +86,7 @@ fn the_receipts_of_one_message_are_bounded() {
     assert_eq!(rig.run(one_more.clone()), Reply::Done);
     assert_eq!(rig.run(one_more), Reply::Unchanged);
     assert_eq!(rig.count(keys::receipts_of(CHANNEL, sent.id)), MOST_RECEIPTS as usize);
-    // A member that is remembered still moves on.
+    // The receipts of a member that is recorded still advance.
     assert_eq!(rig.run(receipt(&sent.message_id, 0, ReceiptStatus::Read, 301)), Reply::Done);
 }
 

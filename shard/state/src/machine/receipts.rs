@@ -1,5 +1,5 @@
-//! How far a sent message is: the network's verdict, then receipts. A message to a group is as far as the last of its
-//! members.
+//! The status of a sent message: the network's verdict, then receipts. A message to a group has the status that the
+//! last of its members has reached.
 
 use model::address::Address;
 use model::id::{ChannelId, MessageId, RowId};
@@ -13,7 +13,7 @@ use crate::keys;
 use crate::records::{GroupProgress, MOST_RECEIPTS, MessagePointer, MessageState, ReceiptRow, encode};
 
 impl Apply<'_> {
-    /// Writes what the network, or its silence, made of a message that was queued.
+    /// Writes the verdict on a queued message.
     pub(super) fn settle_row(&mut self, channel: ChannelId, row: RowId, verdict: Verdict, at: Timestamp) {
         let key = keys::message_state(channel, row);
         let known: Option<MessageState> = self.read(&key);
@@ -50,7 +50,7 @@ impl Apply<'_> {
         Reply::Done
     }
 
-    /// Moves the status of a message forward. Returns whether it moved.
+    /// Advances the status of a message. Returns whether it changed.
     fn advance(&mut self, channel: ChannelId, row: RowId, status: MessageStatus, at: Timestamp) -> bool {
         let key = keys::message_state(channel, row);
         let known: Option<MessageState> = self.read(&key);
@@ -62,7 +62,7 @@ impl Apply<'_> {
         true
     }
 
-    /// Notes a member's receipt, and moves the message when that member was the last. Returns whether it is new.
+    /// Records a member's receipt, and advances the message if that member was the last. Returns whether it is new.
     fn member_receipt(
         &mut self,
         channel: ChannelId,
@@ -84,7 +84,7 @@ impl Apply<'_> {
         });
         let progress = state.group.get_or_insert_default();
         if known.is_none() && progress.delivered >= MOST_RECEIPTS {
-            // No room to remember this member: its receipts are told apart by their events, while those are kept.
+            // There is no space to record this member: its repeats are detected by their events, while these exist.
             return self.state.get(&keys::event(event.id.as_str())).is_none();
         }
         progress.count(known, receipt.status);
@@ -113,7 +113,7 @@ impl GroupProgress {
         }
     }
 
-    /// The furthest step that every member has taken. Unknown members, or none, take none.
+    /// The furthest status that every member has reached. `None` if the members are unknown, or there are none.
     fn reached_by_all(&self) -> Option<MessageStatus> {
         let members = self.members.filter(|members| *members > 0)?;
         let steps = [

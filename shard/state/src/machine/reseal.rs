@@ -1,4 +1,4 @@
-//! What is sealed changes by compare-and-set when it is sealed anew: whoever has written meanwhile has used the present key.
+//! Resealed values are written by compare-and-set: a value that was written in between uses the present key already.
 
 use model::id::ChannelId;
 

@@ -1,4 +1,4 @@
-//! Settings change by compare-and-set: an owner that has not seen the last change changes nothing.
+//! Settings are changed by compare-and-set: an owner that has not seen the last change changes nothing.
 
 use bytes::Bytes;
 use model::id::{ChannelId, CustomerId};
@@ -26,7 +26,7 @@ impl Apply<'_> {
         if SettingsRow::of(self.state, id).version() != expect {
             return Reply::LostRace;
         }
-        // Without its row, the channel's settings would not be found when the channel is deleted.
+        // Without the channel's row, its settings would not be found when the channel is deleted.
         let channel_key = keys::channel(id);
         if self.state.get(&channel_key).is_none() {
             self.state.put(&channel_key, &encode(&channel));

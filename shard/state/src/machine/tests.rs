@@ -1,4 +1,4 @@
-//! The shard's state machine without Raft: rules, repeats, and what never may happen whatever the order.
+//! Tests of the shard's state machine without Raft: its rules, repeated commands, and invariants in any order.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -34,7 +34,7 @@ pub(super) struct Rig {
     machine: ShardMachine,
     state: MemoryState,
     index: u64,
-    /// That of the cluster.
+    /// The format of the cluster.
     format: Format,
 }
 
@@ -241,7 +241,7 @@ fn an_owner_of_the_past_changes_nothing() {
 fn the_same_send_again_is_one_send() {
     let mut rig = Rig::connected();
     let first = row("A", Direction::Outbound);
-    // The second attempt of the call has a row id of its own, and the same message id.
+    // The second try of the call has another row id, and the same message id.
     let again = row("A", Direction::Outbound);
     assert_eq!(rig.run(accept(&first)), Reply::Done);
     assert_eq!(rig.run(accept(&again)), Reply::Unchanged);
@@ -433,7 +433,7 @@ fn a_deleted_channel_is_wiped_but_for_its_deliveries_and_stays_gone() {
     assert_eq!(rig.run(moved(3, Status::Qr)), Reply::ChannelDeleted);
 }
 
-/// What may come in any order, also twice.
+/// Commands that may come in any order, also twice.
 fn happenings() -> impl Strategy<Value = Vec<(u8, u8)>> {
     prop::collection::vec((0_u8..5, 0_u8..6), 0..80)
 }
@@ -532,7 +532,7 @@ fn what_the_phone_wrote_is_a_sent_message_once() {
     assert_eq!(rig.status_of(&written), MessageStatus::Sent);
     assert_eq!(rig.run(own(&written).0), Reply::Unchanged);
     assert_eq!(rig.count(keys::messages(CHANNEL, None, None)), 1);
-    // Receipts move it as any other.
+    // Receipts advance it like any other message.
     let receipt = Command::Receipt {
         channel: CHANNEL,
         message: written.message_id.clone(),
@@ -543,7 +543,7 @@ fn what_the_phone_wrote_is_a_sent_message_once() {
     };
     assert_eq!(rig.run(receipt), Reply::Done);
     assert_eq!(rig.status_of(&written), MessageStatus::Delivered);
-    // An echo of a send from here is nothing new.
+    // An echo of a send from here is not new.
     let sent = row("B", Direction::Outbound);
     assert_eq!(rig.run(accept(&sent)), Reply::Done);
     assert_eq!(rig.run(own(&sent).0), Reply::Unchanged);
@@ -553,7 +553,7 @@ fn what_the_phone_wrote_is_a_sent_message_once() {
 fn what_the_phone_wrote_and_could_not_be_read_is_what_it_said_once_it_can_be() {
     let content = Content::Undecryptable { reason: model::message::UndecryptableReason::Waiting };
     let unread = MessageRow { source: Source::Device, content, ..row("A", Direction::Outbound) };
-    // The readable message comes with a row of its own.
+    // The readable message comes with its own row.
     let read = MessageRow { occurred_at: Timestamp(101), source: Source::Device, ..row("A", Direction::Outbound) };
     let own = |row: &MessageRow| {
         let (event, delivery) = event(EventName::MessageSent);
@@ -569,7 +569,7 @@ fn what_the_phone_wrote_and_could_not_be_read_is_what_it_said_once_it_can_be() {
     let stored: MessageRow = decode(&rig.get(&keys::message(CHANNEL, unread.occurred_at, unread.id)).unwrap());
     assert_eq!(stored, MessageRow { content: read.content.clone(), ..unread.clone() });
     assert_eq!(rig.count(keys::messages(CHANNEL, None, None)), 1);
-    // Neither of the two changes anything when it comes again.
+    // Neither of the two changes anything when it is repeated.
     assert_eq!(rig.run(own(&read).0), Reply::Unchanged);
     assert_eq!(rig.run(own(&unread).0), Reply::Unchanged);
 }
@@ -593,10 +593,10 @@ fn a_recovered_message_takes_the_place_of_the_undecryptable_one_once() {
     let stored: MessageRow = decode(&rig.state.get(&keys::message(CHANNEL, unread.occurred_at, unread.id)).unwrap());
     assert_eq!(stored.content, read.content);
     assert_eq!(rig.count(keys::messages(CHANNEL, None, None)), 1);
-    // Neither of the two changes anything when it comes again.
+    // Neither of the two changes anything when it is repeated.
     assert_eq!(rig.run(recover(&read).0), Reply::Unchanged);
     assert_eq!(rig.run(receive), Reply::Unchanged);
-    // Where the undecryptable one is gone, it is as any other.
+    // If the undecryptable message is deleted, the content is stored as a new message.
     assert_eq!(rig.run(recover(&row("B", Direction::Inbound)).0), Reply::Done);
     assert_eq!(rig.count(keys::messages(CHANNEL, None, None)), 2);
 }

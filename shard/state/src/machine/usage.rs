@@ -1,5 +1,4 @@
-//! What commands count (see [`crate::usage`]). Called where a command has changed something, so that a repeat counts
-//! nothing.
+//! Counts usage (see [`crate::usage`]). Called when a command has changed something, so that a repeat counts nothing.
 
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use crate::media::record::{MediaDirection, MediaRow};
 use crate::records::DeliveryRow;
 
 impl Apply<'_> {
-    /// A send has its verdict, of which the owner heard then.
+    /// Counts the verdict on a send, of which the owner learned at `heard_at`.
     pub(super) fn count_verdict(
         &mut self,
         verdict: &Verdict,
@@ -38,40 +37,40 @@ impl Apply<'_> {
         self.usage.of(customer, channel, at).counts.received += 1;
     }
 
-    /// The bytes of a message are here. What was uploaded counts with the messages that it is sent with.
+    /// Counts the bytes of a message that have arrived. Uploads count with the messages that send them.
     pub(super) fn count_media(&mut self, row: &MediaRow, size: Option<u64>) {
         if row.direction != MediaDirection::Upload {
-            // The message's own hour, however late its bytes come.
+            // Counted in the hour of the message, however late its bytes arrive.
             self.usage.of(row.customer, row.channel, row.created_at).counts.media_bytes += size.unwrap_or(0);
         }
     }
 
-    /// The row whose bytes a command brings, when they have not been counted before, and how many they are.
+    /// The row whose bytes a command adds, unless they have been counted before, and their size.
     pub(super) fn bytes_to_come(&self, command: &MediaCommand) -> Option<(MediaRow, Option<u64>)> {
         match command {
             MediaCommand::Add(row) if row.kept().is_some() => Some(((**row).clone(), row.size)),
             MediaCommand::Ready { channel, id, stored, .. } => {
                 let row: MediaRow = self.read(&keys::media(*channel, *id))?;
-                // What is fetched once more after its retention was counted when it first came.
+                // Bytes that were fetched again after their retention were counted the first time.
                 (row.state != MediaState::Gone).then_some((row, Some(stored.size)))
             }
             _ => None,
         }
     }
 
-    /// A delivery has reached its endpoint, for the first time.
+    /// Counts a delivery that has reached its endpoint for the first time.
     pub(super) fn count_delivered(&mut self, row: &DeliveryRow, latency_ms: Option<u64>, at: Timestamp) {
         let used = self.usage.of(row.customer, row.channel, at);
         used.counts.delivered += 1;
         latency_ms.into_iter().for_each(|latency| used.webhooks.record(latency));
     }
 
-    /// A delivery was given up.
+    /// Counts a delivery that was given up.
     pub(super) fn count_exhausted(&mut self, row: &DeliveryRow, at: Timestamp) {
         self.usage.of(row.customer, row.channel, at).counts.exhausted += 1;
     }
 
-    /// A delivery goes from one state into another.
+    /// Counts the transition of a delivery from one state to another.
     pub(super) fn count_waiting(&mut self, row: &DeliveryRow, to: DeliveryState) {
         let waits = |state| i64::from(state == DeliveryState::Retrying);
         match waits(to) - waits(row.state) {

@@ -1,8 +1,8 @@
-//! The part of the shard's state machine that keeps the rows of media, the references to bytes, and what is due when.
+//! The part of the shard's state machine that maintains the rows of media, the references to bytes, and the due times.
 //!
 //! Invariants: a row that is `ready` has exactly one reference to its bytes, and no other row has one; every row has
-//! exactly one entry among what is due, at its `due_at`; an account's counts of kept bytes and files are the sums of what its
-//! rows count here.
+//! one due entry, at its `due_at`; an account's counts of stored bytes and files are the sums over its counted rows
+//! here.
 
 use machine::record::{decode, encode};
 use machine::{State, View};
@@ -16,8 +16,9 @@ use crate::keys;
 use crate::records::ChannelRow;
 use crate::reply::Reply;
 
-/// So many files of an account count in a shard by their bytes alone. Where there are more, each counts as what file systems set
-/// aside for one: small ones would use up the files that a disk has (inodes), and those of all, long before their bytes fill a quota.
+/// Up to this many files of an account in a shard count by their bytes alone. Above it, each file counts at least what
+/// a file system allocates for one: small files would use up a disk's inodes, for all accounts, long before they fill a
+/// quota.
 const FEW_FILES: u64 = 1_024;
 const BYTES_OF_A_FILE: u64 = 16 << 10;
 
@@ -74,13 +75,13 @@ pub fn command(state: &mut dyn State, command: MediaCommand) -> Reply {
     }
 }
 
-/// What the account keeps in this shard, when it has no room for a row's bytes beside it.
+/// The bytes that the account stores in this shard, if its quota has no space for a row's bytes in addition.
 pub fn over(state: &dyn State, row: &MediaRow, room: MediaRoom) -> Option<u64> {
     let used = kept_bytes(state, row.customer);
     (room.elsewhere.saturating_add(used).saturating_add(row.counted_bytes()) > room.limit).then_some(used)
 }
 
-/// Deletes at most `limit` rows of a channel that is deleted, with what belongs to them; says how many.
+/// Deletes at most `limit` rows of a deleted channel's media, with their references; returns how many.
 pub fn delete_of_channel(state: &mut dyn State, channel: ChannelId, limit: usize) -> usize {
     let rows = state.scan_range(keys::media_of(channel, None), limit);
     for (_, row) in &rows {
@@ -94,7 +95,7 @@ fn add(state: &mut dyn State, row: &MediaRow) -> Reply {
     match channel {
         Some(channel) if channel.deleted => return Reply::ChannelDeleted,
         Some(_) => {}
-        // Without its row, the channel's media would not be found when the channel is deleted.
+        // Without the channel's row, its media would not be found when the channel is deleted.
         None => state.put(&keys::channel(row.channel), &encode(&ChannelRow::new(row.channel, row.customer))),
     }
     if state.get(&keys::media(row.channel, row.id)).is_some() {
@@ -104,7 +105,7 @@ fn add(state: &mut dyn State, row: &MediaRow) -> Reply {
     Reply::Done
 }
 
-/// Changes a row with all that hangs on it; `with` says whether it did.
+/// Changes a row and everything that depends on it; `with` returns whether it changed the row.
 fn change(state: &mut dyn State, channel: ChannelId, id: MediaId, with: impl FnOnce(&mut MediaRow) -> bool) -> Reply {
     let Some(bytes) = state.get(&keys::media(channel, id)) else { return Reply::Unchanged };
     let before: MediaRow = decode(&bytes);
@@ -133,7 +134,7 @@ fn due(state: &mut dyn State, at: Timestamp, channel: ChannelId, id: MediaId) {
     write(state, &MediaRow { state: MediaState::Gone, due_at: row.expires_at.plus(GONE_KEPT), ..row });
 }
 
-/// How many bytes of an account's media are kept in this shard, as far as they count.
+/// The bytes of an account's media that are stored in this shard, as counted towards the quota.
 pub fn kept_bytes(view: &(impl View + ?Sized), customer: CustomerId) -> u64 {
     let files = counted(view, &keys::media_files(customer));
     let least = if files > FEW_FILES { files.saturating_mul(BYTES_OF_A_FILE) } else { 0 };
@@ -144,8 +145,8 @@ fn counted(view: &(impl View + ?Sized), key: &[u8]) -> u64 {
     view.get(key).map_or(0, |count| decode(&count))
 }
 
-/// Changes the counts of a row's account by what `with` makes of a count and the row's part of it. An account without media leaves
-/// no rows behind.
+/// Updates the counts of a row's account: `with` computes each count from the old one and the row's share. An account
+/// without media leaves no rows behind.
 fn count(state: &mut dyn State, row: &MediaRow, with: fn(u64, u64) -> u64) {
     if !row.is_counted() {
         return;
@@ -249,7 +250,7 @@ mod tests {
         assert_eq!(references(&state), 0);
         let later = due_entries(&state);
         assert_eq!(later, [(new.expires_at.plus(GONE_KEPT), new.channel, new.id)]);
-        // What an earlier owner had found due is not due any more.
+        // The entry that an earlier owner had found due is not due any more.
         command(&mut state, MediaCommand::Due(vec![(new.expires_at, new.channel, new.id)]));
         assert_eq!(row(&state, &new).unwrap().state, MediaState::Gone);
         command(&mut state, MediaCommand::Due(later));

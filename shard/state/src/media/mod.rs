@@ -1,4 +1,4 @@
-//! Rows of media, the references to their bytes, and what is due when.
+//! Rows of media, the references to their bytes, and their due times.
 
 pub mod apply;
 pub mod command;

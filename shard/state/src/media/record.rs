@@ -1,4 +1,4 @@
-//! A shard's row of media: what is known of it, whether its bytes are kept, and until when.
+//! A shard's row of media: its properties, whether its bytes are stored, and until when.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use model::time::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How long the row of media whose retention has passed says so (`media_gone`); after that, it never existed.
+/// How long the row of media is kept after its retention ended, to answer `media_gone`; after that, it is not found.
 pub const GONE_KEPT: Duration = Duration::from_secs(365 * 86_400);
 
-/// How long the row of deleted media says `media_gone` to those who still hold a link: longer than links live.
+/// How long the row of deleted media answers `media_gone` to holders of a link: longer than links are valid.
 pub const DELETED_KEPT: Duration = Duration::from_secs(48 * 3600);
 
 model::words! {
@@ -27,7 +27,7 @@ model::words! {
     }
 }
 
-/// One piece of media of a channel. Its bytes lie elsewhere, under their hash.
+/// One piece of media of a channel. Its bytes are stored elsewhere, under their hash.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MediaRow {
     pub id: MediaId,
@@ -36,7 +36,7 @@ pub struct MediaRow {
     pub direction: MediaDirection,
     pub mime_type: String,
     pub size: Option<u64>,
-    /// The key of the bytes; set while `state` is `ready`, and kept as a fact afterwards.
+    /// The key of the bytes; set while `state` is `ready`, and kept as information afterwards.
     pub sha256: Option<Sha256Hex>,
     pub filename: Option<String>,
     pub width: Option<u32>,
@@ -45,23 +45,23 @@ pub struct MediaRow {
     pub voice: bool,
     pub view_once: bool,
     pub state: MediaState,
-    /// Where the network keeps the bytes, until [`handle_expires_at`](Self::handle_expires_at).
+    /// Where the network stores the bytes, until [`handle_expires_at`](Self::handle_expires_at).
     pub handle: Option<MediaHandle>,
     pub handle_expires_at: Option<Timestamp>,
     pub created_at: Timestamp,
     /// When the retention ends.
     pub expires_at: Timestamp,
-    /// Deleted by the customer: kept for a while so that old links answer `media_gone` and not `not_found`.
+    /// Whether the customer deleted it: the row is kept for a while so that old links answer `media_gone`.
     pub deleted: bool,
-    /// When the owner next has to do something about it: at first [`expires_at`](Self::expires_at).
+    /// When the owner next has to act on it: at first [`expires_at`](Self::expires_at).
     pub due_at: Timestamp,
-    /// Its bytes count towards its account's quota: so it is with all rows of a cluster whose format knows quotas.
+    /// Whether its bytes count towards its account's quota: true for all rows of a cluster whose format has quotas.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counted: bool,
 }
 
 impl MediaRow {
-    /// A row of a type whose bytes are not here (yet): `pending`, and nothing else known.
+    /// A row whose bytes are not stored yet: `pending`, with only its type known.
     pub fn new(
         id: MediaId,
         customer: CustomerId,
@@ -97,30 +97,29 @@ impl MediaRow {
         }
     }
 
-    /// Whether its bytes are kept, and count towards its account's quota.
+    /// Whether its bytes are stored and count towards its account's quota.
     pub fn is_counted(&self) -> bool {
         self.counted && self.kept().is_some()
     }
 
-    /// How much it counts towards its account's quota while its bytes are kept.
+    /// The bytes that it counts towards its account's quota, while they are stored.
     pub fn counted_bytes(&self) -> u64 {
         if self.is_counted() { self.size.unwrap_or(0) } else { 0 }
     }
 
-    /// Kept for no longer than that from its receipt on.
+    /// Limits the retention, counted from its creation.
     pub fn kept_for_at_most(&mut self, retention: Duration) {
         self.expires_at = self.expires_at.min(self.created_at.plus(retention));
         self.due_at = self.due_at.min(self.expires_at);
     }
 
-    /// Whether bytes that are not here may still come, when somebody asks for them: those that are on their way, and
-    /// those that the channel does not fetch by itself.
+    /// Whether missing bytes can still arrive on request: they are being fetched, or not fetched automatically.
     pub fn may_come(&self) -> bool {
         let skipped = self.state == MediaState::Skipped && self.handle.is_some();
         self.state == MediaState::Pending || (skipped && self.size.is_none_or(|size| size <= LARGEST_MEDIA))
     }
 
-    /// With bytes that are kept.
+    /// The row with stored bytes.
     pub fn with_bytes(mut self, stored: StoredBytes) -> Self {
         self.state = MediaState::Ready;
         self.size = Some(stored.size);
@@ -133,7 +132,7 @@ impl MediaRow {
         self
     }
 
-    /// As events and history show it, but for the link.
+    /// The media as events and history show it, without the link.
     pub fn shown(&self) -> MediaRef {
         MediaRef {
             id: Some(self.id),
@@ -152,24 +151,24 @@ impl MediaRow {
         }
     }
 
-    /// The handle, while the network keeps the bytes under it.
+    /// The handle, while the network stores the bytes under it.
     pub fn live_handle(&self, now: Timestamp) -> Option<&MediaHandle> {
         self.handle.as_ref().filter(|_| self.handle_expires_at.is_none_or(|until| now < until))
     }
 
-    /// The hash of bytes that are referred to.
+    /// The hash of its bytes, if it refers to stored ones.
     pub fn kept(&self) -> Option<&Sha256Hex> {
         self.sha256.as_ref().filter(|_| self.state == MediaState::Ready)
     }
 }
 
-/// What became known of bytes when they were stored.
+/// The properties of bytes, determined when they were stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoredBytes {
     pub sha256: Sha256Hex,
     pub size: u64,
     pub width: Option<u32>,
     pub height: Option<u32>,
-    /// Set when it corrects what was announced.
+    /// Set if it corrects the announced type.
     pub mime_type: Option<String>,
 }

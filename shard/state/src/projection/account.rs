@@ -1,4 +1,4 @@
-//! The channel's own account: whom it blocks, its profile, what it shows to whom.
+//! The channel's own account: its block list, its profile, and its privacy settings.
 
 use model::address::{Address, Undeliverable};
 use model::blacklist::Blocked;
@@ -16,7 +16,7 @@ pub const BLACKLIST: &str = "blacklist";
 pub const PROFILE: &str = "profile";
 pub const PRIVACY: &str = "privacy";
 
-/// The id of a row of which a channel has one.
+/// The id of a row of which a channel has only one.
 pub const OWN: &str = "own";
 
 entity!(Blocked, Blocked, |row| row.id.to_string());
@@ -33,7 +33,7 @@ pub fn check_blacklist(asked: &BlacklistOperation, rows: &Rows<'_>, context: &Co
 }
 
 pub fn check_profile(operation: &ProfileOperation, rows: &Rows<'_>) -> Result<(), CallError> {
-    // What is not known is asked for all the same.
+    // If the profile is not known, the network is asked in any case.
     let Some(profile) = rows.get::<ChannelProfile>(OWN) else { return Ok(()) };
     let same = match operation {
         ProfileOperation::Show | ProfileOperation::SetPicture { picture: Some(_) } => false,
@@ -107,7 +107,7 @@ pub fn unblock(contact: &Address, rows: &mut Rows<'_>, context: &Context<'_>) {
     rows.remove::<Blocked>(id.as_str());
 }
 
-/// The phone address behind a LID became known.
+/// Moves rows after the phone address behind a LID became known.
 pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
     if let Some(blocked) = rows.get::<Blocked>(lid.as_str()) {
         rows.remove::<Blocked>(lid.as_str());

@@ -19,15 +19,15 @@ use crate::records::decode;
 
 pub const AREA: &str = "business";
 
-/// Whether the channel's account is a business, once that is known, and what it tells of itself.
+/// Whether the channel's account is a business account, once that is known, and its profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BusinessAccount {
-    /// `None`: it is no business.
+    /// `None` if it is not a business account.
     pub profile: Option<BusinessProfile>,
 }
 
 impl BusinessAccount {
-    /// A channel has one account.
+    /// The id of the row; a channel has one account.
     pub const ID: &str = "";
 }
 
@@ -35,26 +35,26 @@ entity!(BusinessAccount, BusinessAccount, |_row| BusinessAccount::ID.to_owned())
 entity!(Product, Product, |row| row.id.clone());
 entity!(Collection, Collection, |row| row.id.clone());
 
-// Orders stand in the order of their list: the latest first.
+// Orders are stored in the order of their list: latest first.
 entity!(Order, Order, |row| order_row(row.placed_at, &row.id));
 
-/// The id of an order's row; without the order's own id, one that stands before all rows of the time.
+/// The id of an order's row; with an empty order id, one that sorts before all orders of that time.
 fn order_row(placed_at: i64, order: &str) -> String {
-    // A time before 1970 goes around to the upper half, which has as many digits and stands behind all others.
+    // A time before 1970 wraps around to the upper half, which has as many digits and sorts after all others.
     format!("{:016x}/{order}", i64::MAX.wrapping_sub(placed_at))
 }
 
-/// Where an order stands.
+/// The row of an order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OrderPlace {
     pub order: String,
-    /// The id of its row.
+    /// The id of the order's row.
     pub row: String,
 }
 
 entity!(OrderPlace, OrderPlace, |row| row.order.clone());
 
-/// The rows of orders that were placed before a time, and of where they stand: of the newest so many of them.
+/// The rows of at most `limit` orders that were placed before a time, newest first, and the rows of their places.
 pub fn orders_before(view: &dyn View, channel: ChannelId, before: Timestamp, limit: usize) -> Vec<(Kind, String)> {
     let (from, to) = keys::projected_after(channel, Kind::Order, Some(&order_row(before.unix_seconds(), "")));
     let orders = view.scan(&from, &to, limit).into_iter().map(|(_, row)| decode::<Order>(&row));
@@ -71,7 +71,7 @@ pub fn check(operation: &BusinessOperation, rows: &Rows<'_>) -> Result<(), CallE
     let account = rows.get(BusinessAccount::ID);
     check_business(account.as_ref())?;
     if account.is_none() {
-        // Nothing is known of it yet: the network decides.
+        // The account is not known yet, so the network decides.
         return Ok(());
     }
     match operation {
@@ -96,10 +96,10 @@ pub fn check(operation: &BusinessOperation, rows: &Rows<'_>) -> Result<(), CallE
     }
 }
 
-/// Refuses where the account is known to be no business.
+/// Refuses an account that is known not to be a business account.
 ///
 /// # Errors
-/// 422 `other` for an account that is no business.
+/// 422 `other` for such an account.
 pub fn check_business(account: Option<&BusinessAccount>) -> Result<(), CallError> {
     match account {
         Some(BusinessAccount { profile: None }) => Err(business::not_business()),
@@ -139,7 +139,7 @@ pub fn absorb(operation: &BusinessOperation, answer: &BusinessAnswer, rows: &mut
     }
 }
 
-/// All that the account has, from the network.
+/// Replaces all rows by the account's state, as reported by the network.
 fn take_over(state: Option<&BusinessState>, rows: &mut Rows<'_>) {
     let (products, collections) =
         state.map_or((&[][..], &[][..]), |state| (&state.products[..], &state.collections[..]));
@@ -148,7 +148,7 @@ fn take_over(state: Option<&BusinessState>, rows: &mut Rows<'_>) {
     rows.put(&BusinessAccount { profile: state.map(|state| state.profile.clone()) });
 }
 
-/// An order with the buyer by the best address.
+/// An order with the buyer's best address.
 fn seen(order: &Order, context: &Context<'_>) -> Order {
     let from = context.best(&order.from);
     Order { from_phone: (!from.is_lid()).then(|| from.clone()), from, ..order.clone() }
@@ -159,7 +159,7 @@ fn put_order(order: Order, rows: &mut Rows<'_>) {
     rows.put(&order);
 }
 
-/// The order of an id.
+/// The order with an id.
 fn find_order(id: &str, rows: &Rows<'_>) -> Option<Order> {
     rows.get::<Order>(&rows.get::<OrderPlace>(id)?.row)
 }
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(told(moved(OrderStatus::Accepted)), 0);
         let placed = || BusinessNews::OrderPlaced(Box::new(order("7", 1)));
         assert_eq!((told(placed()), told(placed())), (1, 0));
-        // No event tells that it was accepted.
+        // No event reports that it was accepted.
         assert_eq!(told(moved(OrderStatus::Accepted)), 0);
         assert_eq!((told(moved(OrderStatus::Cancelled)), told(moved(OrderStatus::Cancelled))), (1, 0));
         let stored = projection.at(Timestamp(2000), |rows, _| find_order("7", rows));
@@ -271,7 +271,7 @@ mod tests {
                 check(&operation, rows).map_err(|error| error.message).err()
             })
         };
-        // Nothing is known of the account: the network decides.
+        // The account is not known, so the network decides.
         assert_eq!(refused(None, product("1")), None);
         let none = refused(Some(BusinessNews::Account(None)), product("1"));
         assert_eq!(none, Some(business::not_business().message));

@@ -1,4 +1,4 @@
-//! Calls: rows of those that the channel heard of in the last minutes.
+//! Calls: a row of each call that the channel was recently offered.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -18,23 +18,23 @@ use super::{Context, EmittedEvent, Rows, entity};
 /// How long a call can be rejected after it was offered.
 const KNOWN_FOR: Duration = Duration::from_secs(120);
 
-/// After this nothing is heard of a call any more.
+/// After this time, nothing more is reported of a call.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// How many calls a channel knows: anybody can offer some, and each offer looks at all of them.
+/// The most calls that a channel stores: anybody can offer any number, and each offer reads all of them.
 const MOST_KNOWN: usize = 256;
 
-/// How many are looked at, at most: releases before knew any number.
+/// The most calls that are read: earlier releases stored any number.
 const MOST_LOOKED_AT: usize = 2 * MOST_KNOWN;
 
-/// The network's codes for a call that it does not know, and for one that rings no more.
+/// The network's codes for an unknown call, and for one that no longer rings.
 const GONE: [u16; 2] = [404, 409];
 
 /// A call that was offered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KnownCall {
     pub id: String,
-    /// As the network named the caller.
+    /// The caller's address, as the network gave it.
     pub from: Address,
     pub group: Option<Address>,
     pub offered_at: Timestamp,
@@ -50,7 +50,7 @@ pub fn check(operation: &CallOperation, rows: &Rows<'_>, context: &Context<'_>) 
         (Some(call), _) if call.over.is_some() || !named(&call) => Err(CallError::not_found("call", call_id)),
         (Some(_), Some(_)) => Ok(()),
         (Some(call), None) if context.at.since(call.offered_at) <= KNOWN_FOR => Ok(()),
-        // The network may know a call that is not known here.
+        // The network may know a call that is not stored here.
         (None, Some(_)) => Ok(()),
         (_, None) => Err(CallError::not_found("call", call_id)),
     }
@@ -100,7 +100,7 @@ pub fn take(id: &str, news: &CallNews, rows: &mut Rows<'_>, context: &Context<'_
             });
             Some(EmittedEvent { payload: terminated, chat: Some(call.chat(context)) })
         }
-        // Told again; or the end of a call that began in another life of the channel.
+        // A repeat, or the end of a call that is not stored here.
         _ => None,
     };
     told.into_iter().collect()
@@ -112,7 +112,7 @@ impl KnownCall {
     }
 }
 
-/// Drops calls that nothing more is to be heard of, or asked about; and where one more would be too many, the oldest.
+/// Drops calls of which nothing more will be reported or asked, and the oldest ones if one more would be too many.
 fn make_room(rows: &mut Rows<'_>, now: Timestamp) {
     let mut calls = rows.under::<KnownCall>("", MOST_LOOKED_AT);
     calls.sort_by_key(|call| Reverse(call.offered_at));

@@ -1,7 +1,7 @@
-//! Chats: what the account keeps of each ([`ChatRow`]), and when something was last said there, which messages write by
-//! themselves ([`LastInbound`], [`LastOutbound`]). A chat is shown from all three.
+//! Chats: the account's state of each ([`ChatRow`]), and the times of the last messages, which commands of messages
+//! write ([`LastInbound`], [`LastOutbound`]). A chat is shown from all three.
 //!
-//! A message thus costs its chat one small row more in its own entry, and no read.
+//! So a message costs its chat only one more small row in its own log entry, and no read.
 
 use std::collections::BTreeMap;
 
@@ -22,17 +22,17 @@ use crate::keys::Direction;
 
 pub const AREA: &str = "chats";
 
-/// What the account keeps of a chat.
+/// The account's state of a chat.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChatRow {
     pub id: Address,
     pub flags: ChatFlags,
-    /// What came until then is read.
+    /// Messages up to this time are read.
     pub read_upto: Option<Timestamp>,
-    /// When something was last said there, as the network told at a pairing.
+    /// When the last message was sent or received, as the network reported at a pairing.
     pub synced_at: Option<Timestamp>,
     pub cleared_at: Option<Timestamp>,
-    /// Not shown until something is said after that.
+    /// The chat is hidden until a later message.
     pub deleted_at: Option<Timestamp>,
 }
 
@@ -41,7 +41,7 @@ impl ChatRow {
         Self { id, flags: ChatFlags::default(), read_upto: None, synced_at: None, cleared_at: None, deleted_at: None }
     }
 
-    /// With what another row of the same chat keeps besides.
+    /// Merges another row of the same chat into this one.
     fn with(self, other: Self) -> Self {
         Self {
             flags: if self.flags == ChatFlags::default() { other.flags } else { self.flags },
@@ -56,14 +56,14 @@ impl ChatRow {
 
 entity!(ChatRow, Chat, |row| row.id.to_string());
 
-/// When a chat last got a message. Written by the message's own command, whatever stood there.
+/// When a chat last received a message. The message's own command overwrites it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LastInbound {
     pub chat: Address,
     pub at: Timestamp,
 }
 
-/// When the channel last wrote there, here or on the phone.
+/// When the channel last wrote to the chat, by the API or on the phone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LastOutbound {
     pub chat: Address,
@@ -73,7 +73,7 @@ pub struct LastOutbound {
 entity!(LastInbound, LastInbound, |row| row.chat.to_string());
 entity!(LastOutbound, LastOutbound, |row| row.chat.to_string());
 
-/// All that is known of a chat.
+/// Everything that is known of a chat.
 struct Known {
     row: ChatRow,
     inbound: Option<Timestamp>,
@@ -93,7 +93,7 @@ impl Known {
         (!unknown).then(|| Self { row: row.unwrap_or_else(|| ChatRow::new(id.clone())), inbound, outbound })
     }
 
-    /// As [`Self::find`], and the chat is not deleted.
+    /// As [`Self::find`], for a chat that is not deleted.
     fn shown(id: &Address, rows: &Rows<'_>) -> Result<Self, CallError> {
         Self::find(id, rows).filter(Self::is_shown).ok_or_else(|| CallError::chat_not_found(id.as_str()))
     }
@@ -110,7 +110,7 @@ impl Known {
         self.row.flags.marked_unread || self.inbound > self.row.read_upto
     }
 
-    /// As it is at a time: until then it may have been muted.
+    /// The chat as shown at a time, as a mute may have expired.
     fn show(&self, now: Timestamp) -> Chat {
         let ChatFlags { pinned, archived, muted_until, marked_unread: _, ephemeral_expiration } = self.row.flags;
         Chat {
@@ -161,7 +161,7 @@ pub fn check(operation: &ChatOperation, rows: &Rows<'_>, context: &Context<'_>) 
     }
 }
 
-/// When a message came that is to be read.
+/// The time at which a message to mark as read was received.
 fn received_at(
     chat: &Address,
     id: &MessageId,
@@ -172,7 +172,7 @@ fn received_at(
     found.map(|message| message.occurred_at).ok_or_else(|| CallError::message_not_found(id.as_str()))
 }
 
-/// Whether the account's state was changed elsewhere in the same moment, so that the patch is to be made anew.
+/// Whether the account's state was changed elsewhere at the same time, so that the patch has to be made again.
 pub fn is_overtaken(operation: &ChatOperation, refused: &Refused) -> bool {
     matches!(operation, ChatOperation::Change { .. }) && refused.kind == RefusedKind::Conflict
 }
@@ -214,7 +214,7 @@ pub fn take(chat: &Address, news: &ChatNews, rows: &mut Rows<'_>, context: &Cont
     let mut known = match (known, news) {
         (Some(known), _) => known,
         (None, ChatNews::Changed(_)) => Known::new(id),
-        // A chat of which nothing was ever seen has nothing to read or clear.
+        // A chat of which nothing is known has nothing to mark as read or to clear.
         (None, ChatNews::Read { .. } | ChatNews::Cleared { .. }) => return Vec::new(),
     };
     let before = known.show(context.at);
@@ -227,7 +227,7 @@ pub fn take(chat: &Address, news: &ChatNews, rows: &mut Rows<'_>, context: &Cont
             known.read(context.at);
             known.row.cleared_at = Some(context.at);
             if *deleted {
-                // How long the messages of a group stay is the group's own.
+                // The ephemeral expiration of a group belongs to the group, not to the chat.
                 let is_group = known.row.id.kind(context.suffixes) == AddressKind::Group;
                 let ephemeral_expiration = if is_group { before.ephemeral_expiration } else { 0 };
                 known.row.flags = ChatFlags { ephemeral_expiration, ..ChatFlags::default() };
@@ -243,7 +243,7 @@ pub fn take(chat: &Address, news: &ChatNews, rows: &mut Rows<'_>, context: &Cont
     tell(&before, known.show(context.at), changed, context)
 }
 
-/// The events of a chat that is not as it was.
+/// The events for the differences between two states of a chat.
 fn tell(before: &Chat, after: Chat, mut changed: Vec<ChatField>, context: &Context<'_>) -> Vec<EmittedEvent> {
     let is_group = after.id.kind(context.suffixes) == AddressKind::Group;
     let timestamp = context.at.unix_seconds();
@@ -269,7 +269,7 @@ fn tell(before: &Chat, after: Chat, mut changed: Vec<ChatField>, context: &Conte
     payloads.map(|payload| EmittedEvent { payload, chat: Some(chat_id.clone()) }).collect()
 }
 
-/// The labels of a chat, or of messages in it, have changed. One that nothing was known of is known from now on.
+/// The labels of a chat, or of messages in it, have changed. A chat that was unknown becomes known.
 pub fn labelled(id: Address, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<EmittedEvent> {
     let known = Known::find(&id, rows).unwrap_or_else(|| {
         let new = Known::new(id);
@@ -280,7 +280,7 @@ pub fn labelled(id: Address, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<
     tell(&shown, shown.clone(), vec![ChatField::Labels], context)
 }
 
-/// A group that the channel is in is a chat from then on; how long its messages stay is the group's own.
+/// Makes a chat of a group that the channel is in; the ephemeral expiration is the group's.
 pub fn of_group(group: &Group, rows: &mut Rows<'_>) {
     let row = rows.get::<ChatRow>(group.id.as_str());
     let mut row = row.unwrap_or_else(|| ChatRow::new(group.id.clone()));
@@ -288,7 +288,7 @@ pub fn of_group(group: &Group, rows: &mut Rows<'_>) {
     rows.put(&row);
 }
 
-/// As [`of_group`], and tells of a chat that is shown when its messages stay for another time from now on.
+/// As [`of_group`], and emits events if the ephemeral expiration of a shown chat changes.
 pub fn of_changed_group(group: &Group, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<EmittedEvent> {
     let before = one(&group.id, rows, context.at);
     of_group(group, rows);
@@ -297,7 +297,7 @@ pub fn of_changed_group(group: &Group, rows: &mut Rows<'_>, context: &Context<'_
     tell(&before, after, Vec::new(), context)
 }
 
-/// The person behind a LID became known: its chat goes by the phone address from now on, as its messages do.
+/// Moves the chat to the phone address after the one behind its LID became known, as its messages are.
 pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
     let Some(row) = rows.get::<ChatRow>(lid.as_str()) else { return };
     rows.remove::<ChatRow>(lid.as_str());
@@ -308,7 +308,7 @@ pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
     rows.put(&row);
 }
 
-/// Which chats of a list are wanted.
+/// Filters of a list of chats.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ChatFilter {
     pub archived: Option<bool>,
@@ -318,21 +318,21 @@ pub struct ChatFilter {
     pub kind: Option<ChatKind>,
 }
 
-/// A chat of a list, with the time that it is sorted by.
+/// A chat of a list, with the time by which it is sorted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListedChat {
     pub chat: Chat,
     pub at: Option<Timestamp>,
 }
 
-/// Where a page ended.
+/// The position at which a page ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChatPlace {
     pub id: String,
     pub at: Option<Timestamp>,
 }
 
-/// A page of a channel's chats.
+/// A query for a page of a channel's chats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChatPage {
     pub filter: ChatFilter,
@@ -341,13 +341,13 @@ pub struct ChatPage {
     pub limit: usize,
 }
 
-/// One chat, unless it is not known or deleted.
+/// One chat; `None` if it is unknown or deleted.
 pub fn one(id: &Address, rows: &Rows<'_>, now: Timestamp) -> Option<Chat> {
     Known::find(id, rows).filter(Known::is_shown).map(|known| known.show(now))
 }
 
 impl ChatPage {
-    /// Reads all chats: their order hangs on rows that are not sorted by it.
+    /// Reads all chats: their order depends on rows that are not sorted by it.
     pub fn read(
         &self,
         rows: &Rows<'_>,
@@ -376,7 +376,7 @@ impl ChatPage {
         listed
     }
 
-    /// What a list is sorted by: the latest first, and chats in which nothing was said last.
+    /// The sort key of a list: latest first, and chats without messages last.
     fn key<'a>(&self, listed: &'a ListedChat) -> (std::cmp::Reverse<Option<Timestamp>>, &'a str) {
         let at = if self.sort == ChatSort::Id { None } else { listed.at };
         (std::cmp::Reverse(at), listed.chat.id.as_str())

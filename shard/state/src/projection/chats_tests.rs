@@ -1,4 +1,4 @@
-//! What makes a chat unread, hides it and brings it back, and what is told of it.
+//! Tests of what makes a chat unread, hides it and shows it again, and of the events that follow.
 
 use model::error::ErrorCode;
 use model::field::Change;
@@ -17,12 +17,12 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp(seconds * 1000)
 }
 
-/// A message comes from somebody.
+/// A message arrives in a chat.
 fn heard(projection: &mut Projection, chat: &str, seconds: i64) {
     projection.at(at(seconds), |rows, context| rows.put(&LastInbound { chat: address(chat), at: context.at }));
 }
 
-/// The names of the fields that are told of, and of the events that have a name of their own.
+/// The names of the changed fields that events report, and the names of other events.
 fn told(projection: &mut Projection, chat: &str, news: ChatNews, seconds: i64) -> Vec<String> {
     let told = projection.at(at(seconds), |rows, context| take(&address(chat), &news, rows, context));
     let names = |told: EmittedEvent| match told.payload {
@@ -77,7 +77,7 @@ fn a_chat_is_unread_until_what_came_last_is_read() {
 #[test]
 fn what_was_changed_is_told_field_by_field_and_once() {
     let mut projection = Projection::new();
-    // A chat of which nothing was known is one from then on.
+    // A chat that was unknown becomes known.
     let pinned = || changes(ChatChanges { pinned: Some(true), ..ChatChanges::default() });
     assert_eq!(told(&mut projection, PEER, pinned(), 1), ["pinned true"]);
     assert!(told(&mut projection, PEER, pinned(), 1).is_empty());
@@ -189,7 +189,7 @@ fn a_list_goes_from_the_latest_to_those_in_which_nothing_was_said() {
     assert_eq!(ids(&page(ChatFilter::default(), ChatSort::Id, None, 9)), ["1", "2", "3", "4"]);
     let groups = ChatFilter { kind: Some(ChatKind::Group), ..ChatFilter::default() };
     assert_eq!(ids(&page(groups, ChatSort::Id, None, 9)), ["3"]);
-    // A time that is past mutes no more.
+    // A mute that has expired no longer counts.
     let muted = ChatFilter { muted: Some(true), ..ChatFilter::default() };
     assert_eq!(ids(&page(muted, ChatSort::Id, None, 9)), ["4"]);
     let unread = ChatFilter { unread: Some(false), ..ChatFilter::default() };

@@ -1,5 +1,4 @@
-//! Communities: rows of [`KnownCommunity`], kept up to date by notices. Their members are those of the announcement
-//! group, which is a row of its own.
+//! Communities: rows of [`KnownCommunity`], updated by notices. Their members are in the row of the announcement group.
 
 use model::address::Address;
 use model::community::KnownCommunity;
@@ -67,14 +66,14 @@ pub fn absorb(operation: &CommunityOperation, answer: &CommunityAnswer, rows: &m
     }
 }
 
-/// A community as it is stored: its creator by the best address.
+/// A community as stored: with its creator's best address.
 fn seen(known: &KnownCommunity, context: &Context<'_>) -> KnownCommunity {
     let mut known = known.clone();
     known.community.created_by = known.community.created_by.map(|creator| context.best(&creator));
     known
 }
 
-/// No event tells of communities; those of their groups do.
+/// There are no events for communities, only for their groups.
 pub fn take(id: &Address, now: Option<&KnownCommunity>, rows: &mut Rows<'_>, context: &Context<'_>) {
     match now {
         Some(known) => rows.put(&seen(known, context)),
@@ -96,7 +95,7 @@ mod tests {
     const OTHER: &str = "2@g.example";
     const JOINED: &str = "3@g.example";
     const OPEN: &str = "4@g.example";
-    /// A group of the channel's that is in no community.
+    /// A group of the channel that is in no community.
     const ALONE: &str = "5@g.example";
 
     fn community() -> KnownCommunity {

@@ -1,4 +1,4 @@
-//! Contacts: rows of [`ContactRow`], filled from whatever tells of a person: messages, groups, checks of numbers, the
+//! Contacts: rows of [`ContactRow`], filled from every source about a person: messages, groups, checks of numbers, the
 //! address book.
 
 use model::address::{Address, AddressKind};
@@ -15,7 +15,7 @@ use super::{Context, NOT_FOUND, Rows, Synced, entity};
 
 pub const AREA: &str = "contacts";
 
-/// A contact, and the two names that the shown one is chosen from.
+/// A contact, and the two names from which the shown one is chosen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ContactRow {
     pub contact: Contact,
@@ -29,7 +29,7 @@ pub struct ContactRow {
 entity!(ContactRow, Contact, |row| row.contact.id.to_string());
 
 impl ContactRow {
-    /// What is known of somebody by the best address.
+    /// The row of a person, by the best address; a new one if the person is unknown.
     fn of(id: &Address, rows: &Rows<'_>, context: &Context<'_>) -> Self {
         let known = rows.get::<Self>(id.as_str());
         let mut row = known.unwrap_or_else(|| Self {
@@ -44,7 +44,7 @@ impl ContactRow {
         row
     }
 
-    /// With what another row of the same person knows besides.
+    /// Merges another row of the same person into this one.
     fn with(self, other: Self) -> Self {
         let (own, others) = (self.contact, other.contact);
         Self {
@@ -86,7 +86,7 @@ pub fn absorb(operation: &ContactOperation, answer: &ContactAnswer, rows: &mut R
         }
         (_, ContactAnswer::Person(person)) => learn(person, rows, context),
         (_, ContactAnswer::Checked(checks)) => checks.iter().for_each(|check| checked(check, rows, context)),
-        // The notice of what was changed came before the answer.
+        // The notice of the change came before the answer.
         (_, ContactAnswer::People(_) | ContactAnswer::Done) => {}
     }
 }
@@ -123,7 +123,7 @@ pub fn take(contact: &Address, news: &ContactNews, rows: &mut Rows<'_>, context:
     row.keep(rows);
 }
 
-/// Somebody wrote: by the best address, with the name that came along.
+/// A person wrote: updates the row of the best address with the name that came along.
 pub fn met(id: &Address, lid: Option<&Address>, push_name: Option<&str>, rows: &mut Rows<'_>, context: &Context<'_>) {
     let kind = id.kind(context.suffixes);
     if context.is_own(id) || !matches!(kind, AddressKind::Phone | AddressKind::Lid) {
@@ -135,7 +135,7 @@ pub fn met(id: &Address, lid: Option<&Address>, push_name: Option<&str>, rows: &
     row.keep(rows);
 }
 
-/// Somebody is blocked, or is no more.
+/// A person was blocked or unblocked.
 pub fn mirror_blocked(id: &Address, is_blocked: bool, rows: &mut Rows<'_>, context: &Context<'_>) {
     let mut row = ContactRow::of(id, rows, context);
     row.contact.is_blocked = is_blocked;
@@ -147,7 +147,7 @@ pub fn of_group(group: &Group, rows: &mut Rows<'_>, context: &Context<'_>) {
     group.participants.iter().for_each(|member| met(&context.best(&member.id), None, None, rows, context));
 }
 
-/// The phone address behind a LID became known: what was known of either is one contact from now on.
+/// Merges the rows of a LID and of its phone address, after the phone address became known.
 pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
     let (of_lid, of_phone) = (rows.get::<ContactRow>(lid.as_str()), rows.get::<ContactRow>(phone.as_str()));
     rows.remove::<ContactRow>(lid.as_str());
@@ -161,10 +161,10 @@ pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
     row.keep(rows);
 }
 
-/// Which contacts of a list are wanted.
+/// Filters of a list of contacts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ContactFilter {
-    /// What the name begins with, in whatever case.
+    /// A prefix of the name, case-insensitive.
     pub name: Option<String>,
     pub is_business: Option<bool>,
     pub is_blocked: Option<bool>,
@@ -182,7 +182,7 @@ impl ContactFilter {
     }
 }
 
-/// The groups that somebody and the channel are in.
+/// The groups that both a contact and the channel are in.
 pub fn common_groups(contact: &Address, rows: &Rows<'_>, best: impl Fn(&Address) -> Address) -> Vec<CommonGroup> {
     let groups = rows.all::<Group>().into_iter();
     let common = groups.filter(|group| group.participants.iter().any(|member| best(&member.id) == *contact));
@@ -213,7 +213,7 @@ mod tests {
             met(&address(PHONE), None, Some("Ann"), rows, context);
         };
         assert_eq!(name(&pushed).as_deref(), Some("Ann"));
-        // Under either address.
+        // The contact may be named by either address.
         assert_eq!(
             name(&|rows, context| take(&address(LID), &saved(Some("Boss")), rows, context)).as_deref(),
             Some("Boss")

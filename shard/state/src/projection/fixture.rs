@@ -17,7 +17,7 @@ pub struct Projection {
     own: Vec<Address>,
     lids: Vec<(Address, Address)>,
     messages: Vec<MessageRow>,
-    /// Of anything that a plan limits.
+    /// The limit of every quota.
     pub allowed: u64,
 }
 
@@ -35,25 +35,25 @@ impl Projection {
         }
     }
 
-    /// The channel's own address.
+    /// Sets the channel's own address.
     pub fn owning(mut self, own: &str) -> Self {
         self.own.push(address(own));
         self
     }
 
-    /// The phone address behind a LID is known.
+    /// Makes the phone address behind a LID known.
     pub fn knowing(mut self, lid: &str, phone: &str) -> Self {
         self.lids.push((address(lid), address(phone)));
         self
     }
 
-    /// A message is stored.
+    /// Stores a message.
     pub fn storing(mut self, message: MessageRow) -> Self {
         self.messages.push(message);
         self
     }
 
-    /// Works on the rows as of a time; what one call writes, the next one reads.
+    /// Runs `work` on the rows as of a time; a later call reads what an earlier one wrote.
     pub fn at<T>(&mut self, at: Timestamp, work: impl FnOnce(&mut Rows<'_>, &Context<'_>) -> T) -> T {
         let (lids, messages, allowed) = (&self.lids, &self.messages, self.allowed);
         let phone_behind =

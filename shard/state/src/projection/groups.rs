@@ -1,4 +1,4 @@
-//! Groups: rows of [`Group`], kept up to date by notices.
+//! Groups: rows of [`Group`], updated by notices.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,8 +14,8 @@ use super::{Context, EmittedEvent, NOT_FOUND, Rows, Synced, chats, contacts, ent
 
 pub const AREA: &str = "groups";
 
-/// How many members of a group are kept: more than the network's largest group has, and few enough that its row goes into
-/// one log entry with an event.
+/// The most members of a group that are stored: more than the network's largest group has, and few enough that its row
+/// fits into one log entry with an event.
 const MOST_MEMBERS: usize = 5_000;
 
 entity!(Group, Group, |row| row.id.to_string());
@@ -29,7 +29,7 @@ pub fn check(operation: &GroupOperation, rows: &Rows<'_>, context: &Context<'_>)
         GroupOperation::Leave { group } => match rows.get::<Group>(group.as_str()) {
             Some(known) if known.participants.iter().any(|member| context.is_own(&member.id)) => Ok(()),
             Some(_) => Err(CallError::no_op("the channel is not in the group")),
-            // The chat of a group stays when the channel has left it.
+            // A group's chat remains after the channel has left the group.
             None if chats::one(group, rows, context.at).is_some() => {
                 Err(CallError::no_op("the channel has left the group already"))
             }
@@ -91,7 +91,7 @@ fn best_of_members(group: &Group, context: &Context<'_>) -> Vec<Address> {
     group.participants.iter().map(|member| context.best(&member.id)).collect()
 }
 
-/// Leaves out members beyond the number that is kept; the channel itself stays.
+/// Removes members beyond [`MOST_MEMBERS`], but not the channel itself.
 fn cut_members(group: &mut Group, context: &Context<'_>) {
     let mut beyond = group.participants.iter().skip(MOST_MEMBERS);
     if let Some(place) = beyond.position(|member| context.is_own(&member.id)) {
@@ -100,7 +100,7 @@ fn cut_members(group: &mut Group, context: &Context<'_>) {
     group.participants.truncate(MOST_MEMBERS);
 }
 
-/// A group as it is stored: members by their best addresses, and the invite code that was fetched before.
+/// A group as stored: with the members' best addresses, and the invite code that was fetched before.
 fn seen(group: &Group, rows: &Rows<'_>, context: &Context<'_>) -> Group {
     let mut group = group.clone();
     for member in &mut group.participants {
@@ -114,14 +114,14 @@ fn seen(group: &Group, rows: &Rows<'_>, context: &Context<'_>) -> Group {
     group
 }
 
-/// Removes the invite code of a group in which the channel is no admin.
+/// Removes the invite code of a group in which the channel is not an admin.
 fn keep_invite_to_admins(group: &mut Group, context: &Context<'_>) {
     if group.participants.iter().any(|member| !member.rank.is_admin() && context.is_own(&member.id)) {
         group.invite_code = None;
     }
 }
 
-/// A group is a chat, and its members are contacts.
+/// Makes a chat of a group, and contacts of its members.
 fn make_known(group: &Group, rows: &mut Rows<'_>, context: &Context<'_>) {
     chats::of_group(group, rows);
     contacts::of_group(group, rows, context);
@@ -148,7 +148,7 @@ pub fn take(
             rows.put(&seen(group, rows, context));
             None
         }
-        // Of a group that is not known yet the whole is fetched.
+        // A group that is not known yet is fetched completely.
         (_, None) => None,
         (GroupNews::Changed(changes), Some(mut group)) => {
             let changes = group.change(changes.clone());
@@ -192,7 +192,7 @@ pub fn take(
     of_group.into_iter().chain(of_chat).collect()
 }
 
-/// Adds those who are not in the group, and says who that was, whether or not the row holds them all.
+/// Adds those who are not in the group, and returns them, whether or not the row has space for all of them.
 fn add(mut group: Group, named: &[Address], rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Address> {
     let members: HashSet<Address> = best_of_members(&group, context).into_iter().collect();
     let mut named = context.best_all(named);
@@ -204,7 +204,7 @@ fn add(mut group: Group, named: &[Address], rows: &mut Rows<'_>, context: &Conte
     named
 }
 
-/// Takes those who are in the group out of it; the group itself, when the channel is among them.
+/// Removes those who are in the group, and returns them; removes the group itself if the channel is one of them.
 fn remove(mut group: Group, named: &[Address], rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Address> {
     let members = best_of_members(&group, context);
     let known: HashSet<&Address> = members.iter().collect();
@@ -221,10 +221,10 @@ fn remove(mut group: Group, named: &[Address], rows: &mut Rows<'_>, context: &Co
     named
 }
 
-/// Gives those a rank who have another, and says who that was.
+/// Changes the rank of those who have another one, and returns them.
 fn rank(mut group: Group, named: &[Address], rank: Rank, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Address> {
     let members = best_of_members(&group, context);
-    // Of two members of one address the first counts.
+    // Of two members with the same address the first counts.
     let places: HashMap<&Address, usize> =
         members.iter().enumerate().rev().map(|(place, member)| (member, place)).collect();
     let mut changed = Vec::new();
@@ -288,7 +288,7 @@ pub mod tests {
         told.into_iter().map(|told| told.payload).collect()
     }
 
-    /// Whom the one event names.
+    /// The members that the only event names.
     fn named(projection: &mut Projection, news: GroupNews) -> Vec<Address> {
         match &told(projection, news)[..] {
             [
@@ -346,7 +346,7 @@ pub mod tests {
         assert_eq!(code(&mut projection), None);
         let removed = || GroupNews::Removed { participants: vec![address(OWN)], reason: RemovedReason::Removed };
         assert_eq!(named(&mut projection, removed()), [address(OWN)]);
-        // Its chat is there still.
+        // The group's chat still exists.
         assert_eq!(code(&mut projection), Some(ErrorCode::NoOp));
         assert!(told(&mut projection, removed()).is_empty());
     }
@@ -409,7 +409,7 @@ pub mod tests {
         assert_eq!(named(&mut projection, GroupNews::Demoted { participants: own() }), own());
         assert_eq!(code(&mut projection), None);
 
-        // As a refresh finds it, too.
+        // A refresh finds the same.
         assert_eq!(named(&mut projection, GroupNews::Promoted { participants: own() }), own());
         fetch(&mut projection);
         projection.at(Timestamp(0), |rows, context| {

@@ -1,4 +1,4 @@
-//! Labels of a business account: rows of the labels, and of what bears them.
+//! Labels of a business account: rows of the labels, and of the chats and messages that have them.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ impl Association {
         Self { label: label.to_owned(), on: on.clone() }
     }
 
-    /// What the ids of a label's rows begin with: of all that bears it, or of one kind.
+    /// The prefix of the ids of a label's rows: of all its associations, or of those of one kind.
     pub fn under(label: &str, kind: Option<LabelledKind>) -> String {
         kind.map_or_else(|| format!("{label}/"), |kind| format!("{label}/{}/", kind.as_str()))
     }
@@ -60,7 +60,7 @@ impl From<Association> for LabelAssociation {
 
 pub fn check(operation: &LabelOperation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), CallError> {
     if matches!(operation, LabelOperation::List) || !rows.has::<Synced>(AREA) {
-        // Nothing is known of the labels yet: the network decides.
+        // The labels are not known yet, so the network decides.
         return Ok(());
     }
     check_business(rows.get(BusinessAccount::ID).as_ref())?;
@@ -99,12 +99,12 @@ fn bears(label: &str, on: &Labelled, rows: &Rows<'_>) -> bool {
     rows.has::<Association>(&Association::new(label, on).id())
 }
 
-/// With the chat by the best address.
+/// The labelled chat or message, with the chat's best address.
 fn seen(on: &Labelled, context: &Context<'_>) -> Labelled {
     Labelled { chat: context.best(&on.chat), message: on.message.clone() }
 }
 
-/// Looks whether there is such a chat, or such a message in it.
+/// Checks that the chat exists, or the message in it.
 fn check_there(on: &Labelled, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), CallError> {
     let is_shown = chats::one(&on.chat, rows, context.at).is_some();
     match &on.message {
@@ -121,7 +121,7 @@ fn check_there(on: &Labelled, rows: &Rows<'_>, context: &Context<'_>) -> Result<
     }
 }
 
-/// Chats and messages were found here before the network was asked; labels too, but for those of a whole set.
+/// Chats and messages were checked before the network was asked; labels as well, except those of `Set`.
 pub fn refusal(operation: &LabelOperation, refused: &Refused) -> Option<CallError> {
     if refused.code != NOT_FOUND {
         return None;
@@ -145,7 +145,7 @@ pub fn absorb(operation: &LabelOperation, answer: &LabelAnswer, rows: &mut Rows<
     }
 }
 
-/// All that the account has, from the network; yields the chats whose labels are not what they were.
+/// Replaces all rows by the account's labels, as reported by the network; returns the chats whose labels changed.
 fn take_over(state: &LabelState, rows: &mut Rows<'_>, context: &Context<'_>) -> BTreeSet<Address> {
     let borne = state.borne.iter().map(|borne| (seen(&borne.by, context), &borne.labels));
     let now = borne.flat_map(|(on, labels)| labels.iter().map(move |label| Association::new(label, &on)));
@@ -168,7 +168,7 @@ fn chat_of(association: &Association) -> Address {
 pub fn take(news: &LabelNews, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<EmittedEvent> {
     let moved = match news {
         LabelNews::Label(label) => {
-            // A name or a colour is no change of any chat.
+            // A new name or colour of a label does not change any chat.
             rows.put(label);
             BTreeSet::new()
         }
@@ -191,7 +191,7 @@ pub fn take(news: &LabelNews, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec
     moved.into_iter().flat_map(|chat| chats::labelled(chat, rows, context)).collect()
 }
 
-/// What bears labels in a chat, the chat itself included.
+/// All associations in a chat, including those of the chat itself.
 fn in_chat(chat: &Address, rows: &Rows<'_>) -> Vec<Association> {
     let borne = rows.all::<KnownLabel>().into_iter().flat_map(|label| {
         let own = Association::new(&label.id, &Labelled { chat: chat.clone(), message: None });
@@ -201,14 +201,14 @@ fn in_chat(chat: &Address, rows: &Rows<'_>) -> Vec<Association> {
     borne.collect()
 }
 
-/// A chat is gone, and its messages; says whether any of it bore a label.
+/// Removes the labels of a deleted chat and of its messages; returns whether there were any.
 pub fn remove_chat(chat: &Address, rows: &mut Rows<'_>) -> bool {
     let borne = in_chat(chat, rows);
     borne.iter().for_each(|association| rows.remove::<Association>(&association.id()));
     !borne.is_empty()
 }
 
-/// The person behind a LID became known: its chat goes by the phone address from now on.
+/// Moves the labels of a chat to the phone address after the one behind its LID became known.
 pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
     for Association { label, on } in in_chat(lid, rows) {
         rows.remove::<Association>(&Association::new(&label, &on).id());
@@ -216,7 +216,7 @@ pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
     }
 }
 
-/// All labels as the interface shows them, or those of a chat, in the order in which they were made.
+/// All labels as the interface shows them, or those of a chat, in the order of creation.
 pub fn shown(of: Option<&Address>, rows: &Rows<'_>) -> Vec<Label> {
     let mut labels = rows.all::<KnownLabel>();
     if let Some(chat) = of {
@@ -264,7 +264,7 @@ mod tests {
         Labelled { chat: address(CHAT), message: Some(MessageId(id.into())) }
     }
 
-    /// Which chats were told of, and what changed of them.
+    /// The chats that events report, and their changed fields.
     fn told(told: Vec<EmittedEvent>) -> Vec<(String, Vec<ChatField>)> {
         let updated = |told: EmittedEvent| match told.payload {
             Payload::ChatUpdated(updated) => (updated.chat.id.to_string(), updated.changed),
@@ -310,7 +310,7 @@ mod tests {
                 .err()
         }
 
-        /// The ids of the labels of a chat, and how many chats bear each.
+        /// The ids of the labels of a chat, and the number of chats that have each.
         fn shown(&mut self, of: Option<&str>) -> Vec<(String, u32)> {
             let of = of.map(address);
             let labels = self.0.at(Timestamp(1000), |rows, _| shown(of.as_ref(), rows));
@@ -321,11 +321,11 @@ mod tests {
     #[test]
     fn a_label_is_told_once_on_each_chat_however_often_the_network_tells_it() {
         let mut shop = Shop::new();
-        // Under either address.
+        // The chat may be named by either address.
         assert_eq!(shop.moved(chat("25@lid"), &["2", "10"], &[]), of_labels(&[CHAT]));
         assert!(shop.moved(chat(CHAT), &["2", "10"], &["1"]).is_empty());
         assert_eq!(shop.moved(message("M"), &["2"], &[]), of_labels(&[CHAT]));
-        // A chat of which nothing was known is one from then on.
+        // A chat that was unknown becomes known.
         assert_eq!(shop.moved(chat(GROUP), &["10"], &[]), of_labels(&[GROUP]));
         let expected = [("1", 0), ("2", 1), ("10", 2)].map(|(id, count)| (id.to_owned(), count));
         assert_eq!(shop.shown(None), expected);

@@ -1,12 +1,12 @@
-//! The projection: what the network has told of a channel's groups, chats, contacts and the like, replicated in the
-//! channel's shard, so that reads are answered in every status and survive fail-over.
+//! The projection: what the network has reported of a channel's groups, chats, contacts and the like, replicated in the
+//! channel's shard, so that reads are answered in every status and survive a failover.
 //!
-//! Pure: [`check`] judges an operation before the network is asked, [`absorb`] takes in its answer, [`take`] takes in a
-//! notice and says which events follow. All compare with what stands there, so that a thing told twice changes nothing
-//! and makes no second event. Only the channel's owner writes, in the channel's own task.
+//! Pure: [`check`] validates an operation before the network is asked, [`absorb`] applies the network's answer,
+//! [`take`] applies a notice and returns the events that follow. All compare with the stored rows, so that a repeated
+//! report changes nothing and makes no second event. Only the channel's owner writes, in the channel's own task.
 //!
-//! An area is a module here with those functions, and a line in each of the three. An entity is a type of `model` with a
-//! [`Kind`] of its own.
+//! An area is a module here with those functions, and a line in each of the three. An entity is a type of `model` with
+//! its own [`Kind`].
 
 pub mod account;
 pub mod business;
@@ -59,25 +59,25 @@ const NOT_FOUND: u16 = 404;
 /// Finds a stored message.
 pub type Stored<'a> = dyn Fn(Direction, &MessageId, &Address, Option<&Address>) -> Option<MessageRow> + 'a;
 
-/// What the functions of an area know of the channel.
+/// What the functions of an area can use of the channel.
 pub struct Context<'a> {
     pub suffixes: &'a Suffixes,
-    /// The channel's own addresses: its phone address, and its LID once it is known.
+    /// The channel's own addresses: its phone address, and its LID once that is known.
     pub own: &'a [Address],
-    /// The phone address behind a LID, where it is known.
+    /// The phone address behind a LID, if it is known.
     pub phone_behind: &'a dyn Fn(&Address) -> Option<Address>,
-    /// The LID of a phone address, where it is known.
+    /// The LID of a phone address, if it is known.
     pub lid_behind: &'a dyn Fn(&Address) -> Option<Address>,
-    /// The stored message of an id that the channel received in a chat, or sent there; where an author is named, the author's.
+    /// The stored message with an id that the channel received in a chat or sent to it, by an author if one is given.
     pub stored: &'a Stored<'a>,
-    /// What the account's plan allows.
+    /// The limits of the account's plan.
     pub allowed: &'a dyn Fn(Quota) -> u64,
-    /// The network's time of what is taken in.
+    /// The network's time of the answer or notice that is applied.
     pub at: Timestamp,
 }
 
 impl Context<'_> {
-    /// The phone address, where a LID's is known; any other address as it is.
+    /// The phone address behind a LID, if it is known; any other address unchanged.
     pub fn best(&self, address: &Address) -> Address {
         let phone = if address.is_lid() { (self.phone_behind)(address) } else { None };
         phone.unwrap_or_else(|| address.clone())
@@ -87,7 +87,7 @@ impl Context<'_> {
         addresses.iter().map(|address| self.best(address)).collect()
     }
 
-    /// Somebody as the author of an event.
+    /// A person as the author of an event.
     pub fn sender(&self, address: &Address) -> Sender {
         match self.best(address) {
             known if !address.is_lid() => Sender::phone(known),
@@ -96,20 +96,20 @@ impl Context<'_> {
         }
     }
 
-    /// Whether an address is the channel itself.
+    /// Whether an address is one of the channel's own.
     pub fn is_own(&self, address: &Address) -> bool {
         self.own.contains(address)
     }
 }
 
-/// An event that follows, and the chat that it belongs to.
+/// An event to emit, and the chat that it belongs to.
 #[derive(Debug, PartialEq)]
 pub struct EmittedEvent {
     pub payload: Payload,
     pub chat: Option<Address>,
 }
 
-/// An area that is fetched whole after a pairing.
+/// An area that was fetched completely after a pairing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Synced {
     pub area: String,
@@ -117,7 +117,7 @@ pub struct Synced {
 
 entity!(Synced, Synced, |row| row.area.clone());
 
-/// What is asked after a pairing, by the name of the area: the network had a life before the gateway.
+/// The operations that fetch an area completely after a pairing, because the account existed before the gateway.
 pub fn to_sync() -> Vec<(&'static str, Operation)> {
     vec![
         (groups::AREA, GroupOperation::List.into()),
@@ -133,16 +133,16 @@ pub fn to_sync() -> Vec<(&'static str, Operation)> {
     ]
 }
 
-/// Judges an operation before the network is asked: a resource that is not there, a target state that is reached.
+/// Validates an operation before the network is asked: its resource exists, and its target state is not reached yet.
 ///
 /// # Errors
-/// What the caller is told: first that a resource is not there, then what the network would refuse.
+/// The error for the caller: first that a resource does not exist, then what the network would refuse.
 pub fn check(operation: &Operation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), CallError> {
     match operation {
         Operation::Groups(operation) => groups::check(operation, rows, context),
         Operation::Calls(operation) => calls::check(operation, rows, context),
         Operation::Chats(operation) => chats::check(operation, rows, context),
-        // Whether somebody exists is the network's to say, whoever is known here.
+        // Whether a person exists is for the network to say, whoever is known here.
         Operation::Contacts(_) => Ok(()),
         Operation::Communities(operation) => communities::check(operation, rows),
         Operation::Newsletters(operation) => newsletters::check(operation, rows),
@@ -155,13 +155,13 @@ pub fn check(operation: &Operation, rows: &Rows<'_>, context: &Context<'_>) -> R
     }
 }
 
-/// Refuses what has been reached already.
+/// Refuses an operation whose target state is reached already.
 fn no_op_if(is_reached: bool, message: &str) -> Result<(), CallError> {
     if is_reached { Err(CallError::no_op(message)) } else { Ok(()) }
 }
 
-/// Takes in the answer to an operation. What it changed came in notices before; this is for what was asked to be
-/// refreshed, and for what no notice tells.
+/// Applies the answer to an operation. Notices have reported its changes before; this applies what was fetched on
+/// request, and what no notice reports.
 pub fn absorb(asked: &Operation, answer: &Answer, rows: &mut Rows<'_>, context: &Context<'_>) {
     match (asked, answer) {
         (Operation::Groups(asked), Answer::Groups(answer)) => groups::absorb(asked, answer, rows, context),
@@ -177,12 +177,12 @@ pub fn absorb(asked: &Operation, answer: &Answer, rows: &mut Rows<'_>, context: 
         (Operation::Profile(_), Answer::Profile(answer)) => account::absorb_profile(answer, rows),
         (Operation::Privacy(_), Answer::Privacy(answer)) => account::absorb_privacy(answer, rows),
         (Operation::Labels(asked), Answer::Labels(answer)) => labels::absorb(asked, answer, rows, context),
-        // An answer of another area, or one that changes nothing.
+        // The answer belongs to another area, or changes nothing.
         _ => {}
     }
 }
 
-/// The phone addresses behind LIDs that an answer tells: a LID that is shown can be looked up, and sent to.
+/// The phone addresses behind LIDs that an answer contains: each LID that is shown can then be looked up and sent to.
 pub fn disclosed(answer: &Answer) -> Vec<(Address, Address)> {
     let of_person = |person: &Person| (person.lid.clone(), Some(person.id.clone()));
     let told: Vec<_> = match answer {
@@ -199,17 +199,17 @@ pub fn disclosed(answer: &Answer) -> Vec<(Address, Address)> {
         }
         _ => Vec::new(),
     };
-    // Who hides the number is named by the LID alone.
+    // A person who hides the phone number is named by the LID only.
     told.into_iter().filter_map(|(lid, id)| Some((lid?, id?))).filter(|(_, id)| !id.is_lid()).collect()
 }
 
-/// The LID, and the phone address behind it, that a notice discloses.
+/// The LID, and the phone address behind it, that a notice contains.
 pub fn disclosed_by(notice: &Notice) -> Option<(Address, Address)> {
     let News::Blocked(Blocked { id, lid: Some(lid), .. }) = &notice.news else { return None };
     (!id.is_lid()).then(|| (lid.clone(), id.clone()))
 }
 
-/// The phone address behind a LID became known.
+/// Moves rows after the phone address behind a LID became known.
 pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
     contacts::resolved(lid, phone, rows);
     chats::resolved(lid, phone, rows);
@@ -218,7 +218,7 @@ pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
     labels::resolved(lid, phone, rows);
 }
 
-/// What an operation comes to while the network cannot be asked, where it needs no network then.
+/// The result of an operation while the network cannot be asked, if the operation does not need it then.
 pub fn alone(operation: &Operation) -> Option<Answer> {
     match operation {
         Operation::Presence(operation) => presences::alone(operation).map(Answer::from),
@@ -226,17 +226,17 @@ pub fn alone(operation: &Operation) -> Option<Answer> {
     }
 }
 
-/// What a new session asks for again, because the one before took it along.
+/// The operation that a new session has to repeat, because its state ended with the previous session.
 pub fn to_resume(rows: &Rows<'_>, now: Timestamp) -> Option<Operation> {
     presences::to_resume(rows, now).map(Operation::from)
 }
 
-/// Whether the account's state was changed elsewhere in the same moment, so that the operation is to be asked anew.
+/// Whether the account's state was changed elsewhere at the same time, so that the operation has to be repeated.
 pub fn is_overtaken(operation: &Operation, refused: &Refused) -> bool {
     matches!(operation, Operation::Chats(operation) if chats::is_overtaken(operation, refused))
 }
 
-/// What the caller is told of the network's refusal: 422 `other`, unless the area knows a narrower code.
+/// The caller's error for a refusal of the network: 422 `other`, unless the area has a more specific code.
 pub fn refusal(operation: &Operation, refused: &Refused) -> CallError {
     let narrower = match operation {
         Operation::Groups(operation) => groups::refusal(operation, refused),
@@ -258,13 +258,13 @@ pub fn refusal(operation: &Operation, refused: &Refused) -> CallError {
     })
 }
 
-/// Takes in what the account has had from before.
+/// Applies the state that the account had before the pairing.
 pub fn take_synced(part: &SyncedPart, rows: &mut Rows<'_>, context: &Context<'_>) {
     part.chats.iter().for_each(|chat| chats::synced(chat, rows, context));
     part.people.iter().for_each(|person| contacts::learn(person, rows, context));
 }
 
-/// Takes in a notice, and says which events follow.
+/// Applies a notice, and returns the events that follow.
 pub fn take(notice: &Notice, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<EmittedEvent> {
     let actor = notice.actor.as_ref().map(|actor| context.best(actor));
     match &notice.news {

@@ -1,4 +1,4 @@
-//! Newsletters: rows of those that the channel publishes or reads, kept up to date by notices.
+//! Newsletters: rows of those that the channel publishes or reads, updated by notices.
 
 use model::address::Address;
 use model::error::CallError;
@@ -86,7 +86,7 @@ pub fn absorb(operation: &NewsletterOperation, answer: &NewsletterAnswer, rows: 
     }
 }
 
-/// No event tells of newsletters.
+/// There are no events for newsletters.
 pub fn take(id: &Address, now: Option<&Newsletter>, rows: &mut Rows<'_>) {
     match now {
         Some(newsletter) => rows.put(newsletter),

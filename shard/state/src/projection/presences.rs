@@ -1,4 +1,4 @@
-//! Presence: rows of [`PresenceState`] for what notices tell, and of [`Watched`] for what the channel subscribed to.
+//! Presence: rows of [`PresenceState`], which notices report, and of [`Watched`], the channel's subscriptions.
 
 use std::time::Duration;
 
@@ -15,22 +15,20 @@ use traffic::operation::{Refused, RefusedKind};
 use super::contacts::ContactRow;
 use super::{Context, EmittedEvent, Rows, entity, no_op_if};
 
-/// How long a subscription is kept after its last use, and how many at most: the one that was used longest ago makes
-/// room.
+/// How long a subscription is kept after its last use, and the most that are kept, the most recently used ones.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
 const MOST_WATCHED: usize = 500;
 
 /// A subscription that was used within this time needs no renewal.
 const FRESH: Duration = Duration::from_secs(3600);
 
-/// How long somebody counts as writing.
+/// How long a person counts as typing or recording.
 const PASSING: Duration = Duration::from_secs(25);
 
-/// How many members of a group have their presence kept, those who were told of last: each change writes the row of all
-/// of them anew.
+/// The most members of a group whose presence is kept, those reported last: each change rewrites the row of all.
 const MOST_PRESENT: usize = 64;
 
-/// Somebody whose presence the channel wants to know.
+/// A subscription to a contact's presence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Watched {
     pub id: Address,
@@ -46,7 +44,7 @@ impl Watched {
 entity!(Watched, Watched, |row| row.id.to_string());
 entity!(PresenceState, Presence, |row| row.id.to_string());
 
-/// A subscription that has not run out.
+/// A subscription that has not expired.
 fn watched(contact: &Address, rows: &Rows<'_>, context: &Context<'_>) -> Option<Watched> {
     rows.get::<Watched>(context.best(contact).as_str()).filter(|watched| watched.is_kept(context.at))
 }
@@ -75,7 +73,7 @@ pub fn refusal(operation: &PresenceOperation, refused: &Refused) -> Option<CallE
     }
 }
 
-/// What an operation comes to while the network cannot be asked: a subscription that no session has ends by itself.
+/// The result of an operation while the network cannot be asked: a subscription without a session has ended anyway.
 pub fn alone(operation: &PresenceOperation) -> Option<PresenceAnswer> {
     matches!(operation, PresenceOperation::Unsubscribe { .. }).then_some(PresenceAnswer::Done)
 }
@@ -86,7 +84,7 @@ pub fn absorb(operation: &PresenceOperation, rows: &mut Rows<'_>, context: &Cont
         PresenceOperation::Subscribe { contacts } => {
             for contact in contacts {
                 let id = context.best(contact);
-                // A new session asks for all of them again, which is no use of any.
+                // A new session renews all subscriptions together, which does not count as a use of any.
                 if !watched(&id, rows, context)
                     .is_some_and(|watched| contacts.len() > 1 || context.at.since(watched.used_at) < FRESH)
                 {
@@ -102,7 +100,7 @@ pub fn absorb(operation: &PresenceOperation, rows: &mut Rows<'_>, context: &Cont
     }
 }
 
-/// What a new session asks for again.
+/// The subscriptions that a new session has to repeat.
 pub fn to_resume(rows: &Rows<'_>, now: Timestamp) -> Option<PresenceOperation> {
     let kept = rows.all::<Watched>().into_iter().filter(|watched| watched.is_kept(now));
     let contacts: Vec<Address> = kept.map(|watched| watched.id).collect();
@@ -114,7 +112,7 @@ pub fn take(chat: &Address, news: &PresenceNews, rows: &mut Rows<'_>, context: &
     let participant = news.participant.as_ref().map(|participant| context.best(participant));
     let known = rows.get::<PresenceState>(chat_id.as_str());
     let mut state = known.unwrap_or_else(|| PresenceState::unknown(chat_id.clone()));
-    // A presence that was reported before a newer one is out of date.
+    // A report that is older than the stored one is out of date.
     if state.updated_at > Some(context.at) {
         return Vec::new();
     }
@@ -150,7 +148,7 @@ pub fn take(chat: &Address, news: &PresenceNews, rows: &mut Rows<'_>, context: &
     vec![EmittedEvent { payload: Payload::PresenceUpdated(updated), chat: Some(chat_id) }]
 }
 
-/// The person behind a LID became known: what was known under the LID, and the subscription, are the phone address's.
+/// Moves the presence and the subscription of a LID to the phone address, after that became known.
 pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
     if let Some(watched) = rows.get::<Watched>(lid.as_str()) {
         rows.remove::<Watched>(lid.as_str());
@@ -166,18 +164,18 @@ pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
     }
 }
 
-/// Whether whoever wrote when the state was told writes no more: nobody writes for ever.
+/// Whether a person who was typing or recording when the state was reported no longer counts as that.
 fn has_passed(state: &PresenceState, now: Timestamp) -> bool {
     state.updated_at.is_none_or(|at| now.since(at) >= PASSING)
 }
 
-/// What is known of somebody's presence now; `None` of somebody who is not known at all.
+/// The last known presence of a person; `None` if the person is unknown.
 pub fn now(id: &Address, rows: &Rows<'_>, now: Timestamp) -> Option<PresenceState> {
     let state = rows.get::<PresenceState>(id.as_str());
     let known = || rows.has::<ContactRow>(id.as_str()) || rows.has::<Watched>(id.as_str());
     let mut state = state.or_else(|| known().then(|| PresenceState::unknown(id.clone())))?;
     let passed = has_passed(&state, now);
-    // Who wrote was there.
+    // A person who was typing or recording was available.
     if passed && matches!(state.presence, Seen::Typing | Seen::Recording) {
         state.presence = Seen::Available;
     }

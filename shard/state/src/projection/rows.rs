@@ -1,5 +1,5 @@
-//! The rows of one channel's projection as an area reads and writes them: typed, over what is stored and what the same
-//! turn wrote before.
+//! The rows of one channel's projection as an area reads and writes them: typed, and combining the stored rows with the
+//! uncommitted writes of the same batch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +14,14 @@ use super::Kind;
 use crate::keys;
 use crate::records::{ProjectedWrite, decode, encode};
 
-/// A thing that the projection knows many of, each under an id.
+/// A type of which the projection stores many values, each with an id.
 pub trait Entity: Serialize + DeserializeOwned {
     const KIND: Kind;
 
     fn id(&self) -> String;
 }
 
-/// Says of which kind a type's rows are, and how one is named.
+/// Implements [`Entity`] for a type: its kind, and how a row's id is computed.
 macro_rules! entity {
     ($type:ty, $kind:ident, |$row:ident| $id:expr) => {
         impl $crate::projection::Entity for $type {
@@ -37,11 +37,11 @@ macro_rules! entity {
 
 pub(crate) use entity;
 
-/// Rows that a turn has written and not committed yet.
+/// Rows that the current batch has written and not committed yet.
 #[derive(Debug, Default)]
 pub struct Projected(BTreeMap<(Kind, String), Option<Bytes>>);
 
-/// One channel's rows.
+/// The rows of one channel.
 pub struct Rows<'a> {
     stored: &'a dyn View,
     channel: ChannelId,
@@ -61,10 +61,10 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// An entity that has to be there.
+    /// An entity that has to exist.
     ///
     /// # Errors
-    /// `not_found`, by the name of the resource.
+    /// `not_found`, with the name of the resource.
     pub fn find<E: Entity>(&self, resource: &str, id: &str) -> Result<E, CallError> {
         self.get(id).ok_or_else(|| CallError::not_found(resource, id))
     }
@@ -78,7 +78,7 @@ impl<'a> Rows<'a> {
         self.under("", usize::MAX)
     }
 
-    /// What is stored between two keys, with what the turn has written of the ids that belong there.
+    /// The stored entities in a range of keys, overlaid with the batch's writes of the ids that belong to it.
     fn between<E: Entity>(&self, range: keys::Range, limit: usize, belongs: impl Fn(&str) -> bool) -> Vec<E> {
         let stored = self.stored.scan_range(range, limit).into_iter();
         let mut rows: BTreeMap<Vec<u8>, Option<Bytes>> =
@@ -89,19 +89,19 @@ impl<'a> Rows<'a> {
         rows.into_values().flatten().map(|row| decode(&row)).collect()
     }
 
-    /// Entities whose ids begin with a prefix, at most so many of those that are stored.
+    /// Entities whose ids begin with a prefix; reads at most `limit` stored ones.
     pub fn under<E: Entity>(&self, prefix: &str, limit: usize) -> Vec<E> {
         let range = keys::projected_under(self.channel, E::KIND, prefix, None);
         self.between(range, limit, |id| id.starts_with(prefix))
     }
 
-    /// Entities behind an id, at most so many of those that are stored.
+    /// Entities after an id; reads at most `limit` stored ones.
     pub fn behind<E: Entity>(&self, after: &str, limit: usize) -> Vec<E> {
         let range = keys::projected_after(self.channel, E::KIND, Some(after));
         self.between(range, limit, |id| id > after)
     }
 
-    /// Writes an entity; one that is as it stands is not written.
+    /// Writes an entity, unless it equals the stored one.
     pub fn put<E: Entity + PartialEq>(&mut self, entity: &E) {
         let id = entity.id();
         if self.get::<E>(&id).as_ref() != Some(entity) {
@@ -109,7 +109,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Deletes an entity, if it is there.
+    /// Deletes an entity, if it exists.
     pub fn remove<E: Entity>(&mut self, id: &str) {
         if self.has::<E>(id) {
             self.write(E::KIND, id.to_owned(), None);
@@ -130,7 +130,7 @@ impl<'a> Rows<'a> {
         self.writes.push(ProjectedWrite { kind, id, row });
     }
 
-    /// What is to be committed.
+    /// The writes to commit.
     pub fn into_writes(self) -> Vec<ProjectedWrite> {
         self.writes
     }
@@ -149,7 +149,7 @@ mod tests {
         Put(String, String),
         Remove(String),
         ReplaceAll(BTreeMap<String, String>),
-        /// The turn is committed, and another begins.
+        /// The batch is committed, and another begins.
         Commit,
     }
 
@@ -198,7 +198,7 @@ mod tests {
                 for order in ["a", "b", "ab"] {
                     prop_assert_eq!(rows.get::<OrderPlace>(order).map(|place| place.row), expected.get(order).cloned());
                 }
-                // What is so already is not written.
+                // An entity that equals the stored one is not written.
                 let written = rows.writes.len();
                 all.iter().for_each(|place| rows.put(place));
                 prop_assert_eq!(rows.writes.len(), written);

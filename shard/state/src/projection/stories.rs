@@ -1,5 +1,5 @@
-//! Stories of the channel and who has seen them. A story is written with the send that posts it, or when the channel's
-//! own phone posts one; what is past its day goes when the next one comes.
+//! Stories of the channel and their views. A story's row is written with the send that posts it, or when the channel's
+//! own phone posts one; expired ones are deleted when the next one is posted.
 
 use model::address::Address;
 use model::error::CallError;
@@ -13,10 +13,10 @@ use traffic::notice::StoryNews;
 
 use super::{Context, EmittedEvent, Entity, Rows, entity};
 
-/// Views that one post, or one deletion, clears away at most; the rest goes with the next post. They have to fit into a command.
+/// The most views that one post or deletion deletes, to fit into a command; the rest is deleted with the next post.
 const CLEARED_AT_ONCE: usize = 1_000;
 
-/// Stories that one post looks at: a channel may have tens of thousands of a day.
+/// The most stories that one post examines: a channel may have tens of thousands in a day.
 const LOOKED_AT: usize = 100;
 
 /// A story that the channel posted.
@@ -26,20 +26,20 @@ pub struct PostedStory {
     pub posted_at: Timestamp,
     /// Each viewer counts once.
     pub views: u64,
-    /// Its deletion is on its way to the network.
+    /// Whether a deletion has been sent to the network, but not confirmed.
     pub deleting: bool,
 }
 
 entity!(PostedStory, Story, |row| row.id.0.clone());
 
 impl PostedStory {
-    /// Whether it can still be seen.
+    /// Whether the story can still be seen.
     pub fn is_there(&self, now: Timestamp) -> bool {
         !self.deleting && now.since(self.posted_at) < LIFETIME
     }
 }
 
-/// Who saw a story, and when first.
+/// The first view of a story by a viewer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoryView {
     pub story: MessageId,
@@ -50,22 +50,22 @@ pub struct StoryView {
 entity!(StoryView, StoryView, |row| format!("{}{}", StoryView::under(&row.story), row.viewer));
 
 impl StoryView {
-    /// What the ids of a story's views begin with.
+    /// The prefix of the ids of a story's views.
     pub fn under(story: &MessageId) -> String {
         format!("{story}/")
     }
 }
 
-/// Whether a story can be deleted, or be asked about.
+/// A story that can be deleted or queried.
 ///
 /// # Errors
-/// `not_found` after its day, or its deletion.
+/// `not_found` once it has expired or is deleted.
 pub fn find(id: &MessageId, rows: &Rows<'_>, now: Timestamp) -> Result<PostedStory, CallError> {
     let found = rows.get::<PostedStory>(id.as_str()).filter(|story| story.is_there(now));
     found.ok_or_else(|| CallError::not_found("story", id.as_str()))
 }
 
-/// A send was taken: a story is there from here on, and one that is being deleted is not.
+/// A send was accepted: a posted story exists from now on, and one that is being deleted does not.
 pub fn sent(id: &MessageId, content: &Content, rows: &mut Rows<'_>, now: Timestamp) {
     match content {
         Content::Story(_) => post(id, rows, now),
@@ -74,7 +74,7 @@ pub fn sent(id: &MessageId, content: &Content, rows: &mut Rows<'_>, now: Timesta
     }
 }
 
-/// The network's verdict on such a send.
+/// Applies the network's verdict on such a send.
 pub fn settled(id: &MessageId, content: &Content, accepted: bool, rows: &mut Rows<'_>) {
     match (content, accepted) {
         (Content::Story(_), false) => delete(id, rows),
@@ -103,7 +103,7 @@ pub fn take(id: &MessageId, news: &StoryNews, rows: &mut Rows<'_>, context: &Con
             });
             return vec![EmittedEvent { payload: viewed, chat: None }];
         }
-        // Known already; or a story of another life of the channel.
+        // A repeat, or a story that is not stored here.
         _ => {}
     }
     Vec::new()
@@ -114,10 +114,10 @@ fn post(id: &MessageId, rows: &mut Rows<'_>, now: Timestamp) {
     rows.put(&PostedStory { id: id.clone(), posted_at: now, views: 0, deleting: false });
 }
 
-/// What one deletion leaves of the views goes after the story's day, as those of others do.
+/// Views that one deletion leaves are deleted after the story has expired, like those of others.
 fn delete(id: &MessageId, rows: &mut Rows<'_>) {
     let mut views = rows.under::<StoryView>(&StoryView::under(id), CLEARED_AT_ONCE);
-    // Views of the same batch come on top of those that are stored.
+    // Uncommitted views of the same batch come in addition to the stored ones.
     views.truncate(CLEARED_AT_ONCE);
     views.iter().for_each(|view| rows.remove::<StoryView>(&view.id()));
     if views.len() < CLEARED_AT_ONCE {
@@ -133,8 +133,8 @@ fn mark(id: &MessageId, deleting: bool, rows: &mut Rows<'_>) {
     }
 }
 
-/// Drops what cannot be asked about any more, so much at a time: of the stories whose ids are next to that of the new one. Ids
-/// are random, so that all have their turn.
+/// Deletes a bounded number of expired rows, of those stories whose ids are next to the id of the new one. Ids are
+/// random, so every story gets its turn.
 fn clear_old(new: &MessageId, rows: &mut Rows<'_>, now: Timestamp) {
     let mut near = rows.behind::<PostedStory>(new.as_str(), LOOKED_AT);
     near.extend(rows.under::<PostedStory>("", LOOKED_AT));
@@ -197,7 +197,7 @@ mod tests {
         for n in 0..=LOOKED_AT {
             assert_eq!(posted(&format!("{n:04}"), 0), n + 1);
         }
-        // Behind the last id there is none: the first ones are looked at, which are one too many.
+        // No ids follow the last one, so the first stories are examined, which are one more than the bound.
         assert_eq!(posted("9999", 24), 2);
         assert_eq!(posted("0050", 24), 2);
     }

@@ -1,5 +1,5 @@
-//! The event stream of a customer, as the shards keep it: relays, rings, tickets. [`ring`]: what the state machine
-//! writes, and how it is read.
+//! The event stream of a customer as stored in shards: relays, rings and tickets. [`ring`]: the rows that the state
+//! machine writes, and how they are read.
 
 pub mod ring;
 
@@ -12,12 +12,12 @@ use model::payload::{ChatType, ChatTypeFilter};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// One open stream, wherever its client is: a ULID, which the first line of the stream shows.
+/// The id of an open stream: a ULID, which the first line of the stream shows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StreamId(pub String);
 
-/// What makes an event go to the streams of its customer.
+/// The data that directs an event to the streams of its customer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Streamed {
     /// The shard of the customer's slot.
@@ -25,7 +25,7 @@ pub struct Streamed {
     pub chat: ChatType,
 }
 
-/// An event on its way to the streams of its customer, and as the ring holds it.
+/// An event for the streams of its customer, as the relay and the ring hold it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamedEvent {
     pub customer: CustomerId,
@@ -34,11 +34,11 @@ pub struct StreamedEvent {
     pub channel: ChannelId,
     pub chat: ChatType,
     pub at: Timestamp,
-    /// The envelope, byte for byte as webhooks get it.
+    /// The envelope, byte for byte as webhooks receive it.
     pub body: Bytes,
 }
 
-/// What a stream shows. An empty list is no restriction.
+/// The filter of a stream. An empty list is no restriction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
     pub channels: Vec<ChannelId>,
@@ -54,57 +54,57 @@ impl Filter {
     }
 }
 
-/// What a node that holds a stream, or is about to, asks of the customer's home.
+/// A request of a node with a present or future stream to the customer's coordinator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum StreamRequest {
-    /// A place for a stream, and where it begins: after the event `resume`, or with what comes from now on.
+    /// A permit for a stream, and where it begins: after the event `resume`, or with the next event.
     Open { stream: StreamId, resume: Option<EventId> },
-    /// The next events, waiting for one up to `wait`. Renews the stream's place.
+    /// The next events; waits up to `wait` for one. Renews the stream's permit.
     Pull { stream: StreamId, after: u64, most: usize, filter: Filter, wait: Duration },
     /// The stream has ended.
     Close { stream: StreamId },
-    /// Keeps a ticket under its digest, until it is used or its time is over.
+    /// Stores a ticket under its digest, until it is used or expires.
     KeepTicket { digest: Bytes, ticket: Ticket },
     /// Takes a ticket, once.
     UseTicket { digest: Bytes },
 }
 
-/// A right to open one stream. What it grants is the floor above's matter.
+/// A right to open one stream. The API interprets the grant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticket {
     pub grant: Bytes,
     pub expires_at: Timestamp,
 }
 
-/// What the home answers.
+/// The response of the coordinator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum StreamResponse {
     /// Where the stream begins.
     Opened(Start),
-    /// There is no place: as many streams are open as may be.
+    /// All permits are taken; `open` streams are open.
     Full { open: usize },
     /// The next events.
     Pulled(Pulled),
-    /// Its place is free.
+    /// The stream's permit is released.
     Closed,
     /// The ticket can be used.
     TicketKept,
-    /// The ticket, when it was there and in time.
+    /// The ticket, if it existed and had not expired.
     Ticket(Option<Ticket>),
 }
 
 /// Where a stream begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
-    /// The place in the ring after which it goes on.
+    /// The ring number after which it continues.
     pub after: u64,
     pub gap: Option<Gap>,
 }
 
-/// The event to resume after is not in the ring (any more): some may be missing.
+/// The event to resume after is not in the ring, or no longer: some events may be missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
-    /// The oldest event that is still there.
+    /// The oldest event that is still in the ring.
     pub oldest: Option<EventId>,
 }
 
@@ -112,11 +112,11 @@ pub struct Gap {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pulled {
     pub events: Vec<StreamEvent>,
-    /// Where the next part begins.
+    /// The ring number after which the next part begins.
     pub after: u64,
-    /// Nothing was left beyond it.
+    /// Whether the ring has no events after this part.
     pub caught_up: bool,
-    /// Events between the last part and this one were dropped from the ring.
+    /// Whether events between the previous part and this one were dropped from the ring.
     pub missed: bool,
 }
 

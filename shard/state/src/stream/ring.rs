@@ -1,9 +1,9 @@
-//! The rings and relays in a shard's state: what the state machine does to them, and how they are read.
+//! The rings and relays in a shard's state: how the state machine changes them, and how they are read.
 //!
-//! A relay row waits for the customer's home to fetch it; its key is its place in the shard's log. A ring is numbered
-//! without holes from 1, so that its length is known without reading it. Its oldest rows go as new ones come: beyond
-//! [`RING_EVENTS`], and those older than [`RING_AGE`] but for the youngest of them, from which a client that has seen
-//! everything can still resume after a long silence.
+//! A relay row waits until the customer's coordinator fetches it; its key is its position in the shard's log. A ring is
+//! numbered from 1 without gaps, so that its length is known without reading it. Its oldest rows are dropped as new
+//! ones come: those beyond [`RING_EVENTS`], and those older than [`RING_AGE`] except the youngest of them, after which
+//! a client that has seen everything can still resume after a long silence.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,26 +20,26 @@ use crate::keys;
 use crate::records::{decode, encode};
 use crate::reply::Reply;
 
-/// How many events of an account can be replayed.
+/// The most events of an account that can be replayed.
 pub const RING_EVENTS: u64 = 10_000;
 
-/// How old an event may be to be replayed.
+/// The greatest age of an event that can be replayed.
 pub const RING_AGE: Duration = Duration::from_secs(10 * 60);
 
-/// How many rows are read at a time when old ones are looked for, and how many one command deletes of a relay.
+/// The number of rows that are read at a time to find old ones, and that one command deletes from a relay.
 const CHUNK: usize = 64;
 const RELEASE_AT_ONCE: usize = 512;
 
-/// How many rows are looked at for one part, so that a filter that passes little does not hold up its caller.
+/// The most rows that are examined for one part, so that a filter that matches few events does not delay its caller.
 const PART_ROWS: usize = 8 * CHUNK;
 
-/// How many bytes of events a part of a ring or a relay holds, or one event. What is gathered has to go into one log entry.
+/// The most bytes of a part of a ring or a relay, unless one event is larger. A gathered part fits into one log entry.
 const PART_BYTES: usize = 512 * 1024;
 
-/// How many tickets of a customer are looked at when one more is kept.
+/// The number of a customer's tickets that are checked for expiry when one is stored.
 const TICKETS_SWEPT: usize = 32;
 
-/// Which numbers a ring holds: `first` up to, and without, `next`.
+/// The numbers of a ring: from `first` up to, but not including, `next`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RingExtent {
     pub first: u64,
@@ -62,20 +62,20 @@ impl RingExtent {
     }
 }
 
-/// Writes an event into the relay, at its place in the log.
+/// Writes an event into the relay, at its position in the log.
 pub fn relay(state: &mut dyn State, home: ShardId, place: u64, event: &StreamedEvent) {
     state.put(&keys::relay(home, place), &encode(event));
 }
 
-/// Deletes what a home has, a part at a time.
+/// Deletes the relay rows that a coordinator has fetched, in steps.
 pub fn release(state: &mut dyn State, home: ShardId, upto: u64) -> Reply {
     let found = state.scan_range((keys::relay(home, 0), keys::relay(home, upto.saturating_add(1))), RELEASE_AT_ONCE);
     found.iter().for_each(|(key, _)| state.delete(key));
     if found.len() == RELEASE_AT_ONCE { Reply::More } else { Reply::Done }
 }
 
-/// Appends a part of a shard's relay to the rings of its customers, once: the part must begin where the last one of
-/// that shard ended.
+/// Appends a part of a shard's relay to the rings of its customers, exactly once: the part must begin where the
+/// previous part of that shard ended.
 pub fn gather(
     state: &mut dyn State,
     source: ShardId,
@@ -102,7 +102,7 @@ pub fn gather(
     Reply::Done
 }
 
-/// How far a home has fetched a shard's relay.
+/// The position up to which the coordinators in this shard have fetched a shard's relay.
 pub fn gathered(view: &dyn View, source: ShardId) -> u64 {
     view.get(&keys::gathered(source)).map_or(0, |bytes| decode(&bytes))
 }
@@ -116,7 +116,7 @@ fn expire(state: &mut dyn State, customer: CustomerId, extent: &mut RingExtent, 
     let oldest = now.minus(RING_AGE);
     loop {
         let (from, to) = (keys::ring(customer, extent.first), keys::ring(customer, extent.next));
-        // The second row says whether the first may go; most of the time it says no.
+        // The second row tells whether the first may be dropped; usually it may not.
         let looked = state.scan(&from, &to, 2);
         let aged = |row: &(Vec<u8>, Vec<u8>)| decode::<StreamedEvent>(&row.1).at < oldest;
         if looked.len() < 2 || !aged(&looked[1]) {
@@ -131,7 +131,7 @@ fn expire(state: &mut dyn State, customer: CustomerId, extent: &mut RingExtent, 
     }
 }
 
-/// Drops a ring that nobody can resume from any more. Its numbers are not used again.
+/// Deletes a ring that nobody can resume any more. Its numbers are not reused.
 pub fn drop_ring(state: &mut dyn State, customer: CustomerId) -> Reply {
     let extent = RingExtent::read(state, customer);
     let (from, to) = (keys::ring(customer, extent.first), keys::ring(customer, extent.next));
@@ -142,7 +142,7 @@ pub fn drop_ring(state: &mut dyn State, customer: CustomerId) -> Reply {
     if first < extent.next { Reply::More } else { Reply::Done }
 }
 
-/// Keeps a ticket, and drops those of the customer whose time is over.
+/// Stores a ticket, and deletes some expired tickets of the customer.
 pub fn keep_ticket(
     state: &mut dyn State,
     customer: CustomerId,
@@ -159,7 +159,7 @@ pub fn keep_ticket(
     Reply::Done
 }
 
-/// Takes a ticket: `Done` for the one who gets it.
+/// Takes a ticket: `Done` for the caller that gets it.
 pub fn use_ticket(state: &mut dyn State, customer: CustomerId, digest: &[u8], now: Timestamp) -> Reply {
     let key = keys::ticket(customer, digest);
     let Some(row) = state.get(&key) else { return Reply::Unchanged };
@@ -167,14 +167,14 @@ pub fn use_ticket(state: &mut dyn State, customer: CustomerId, digest: &[u8], no
     if decode::<Ticket>(&row).expires_at > now { Reply::Done } else { Reply::Unchanged }
 }
 
-/// The places of the first and the last event in the relay for a home; `None` when it is empty.
+/// The positions of the first and the last event in the relay for a coordinator's shard; `None` if it is empty.
 pub fn relay_extent(view: &dyn View, home: ShardId) -> Option<(u64, u64)> {
     let (from, to) = keys::relays_after(home, 0);
     let place = |rows: Pairs| rows.first().and_then(|(key, _)| keys::place_of_relay(key));
     Some((place(view.scan(&from, &to, 1))?, place(view.scan_back(&from, &to, 1))?))
 }
 
-/// A part of the relay for a home, with the places of its events.
+/// A part of the relay for a coordinator's shard, with the positions of its events.
 pub fn relayed(view: &dyn View, home: ShardId, after: u64) -> Vec<(u64, StreamedEvent)> {
     let mut part = Vec::new();
     let mut bytes = 0;
@@ -189,11 +189,11 @@ pub fn relayed(view: &dyn View, home: ShardId, after: u64) -> Vec<(u64, Streamed
     part
 }
 
-/// Where a stream begins that resumes after an event, or with what comes from now on.
+/// Where a stream begins that resumes after an event, or with the next event.
 pub fn start(view: &dyn View, customer: CustomerId, resume: Option<&EventId>) -> Start {
     let extent = RingExtent::read(view, customer);
     let Some(resume) = resume else { return Start { after: extent.next - 1, gap: None } };
-    // Clients that resume were there a moment ago: what they look for is near the end.
+    // Clients that resume were connected a moment ago, so the event is searched from the end.
     let (from, to) = (keys::ring(customer, extent.first), keys::ring(customer, extent.next));
     let id_of = |row: &[u8]| decode::<StreamedEvent>(row).id;
     if let Some((key, _)) = scan_in_order(view, (from.clone(), to), CHUNK, false).find(|(_, row)| id_of(row) == *resume)
@@ -204,13 +204,13 @@ pub fn start(view: &dyn View, customer: CustomerId, resume: Option<&EventId>) ->
     Start { after: extent.first - 1, gap: Some(Gap { oldest }) }
 }
 
-/// The next events of a ring that pass a filter: at most `most`, or a little over [`PART_BYTES`].
+/// The next events of a ring that match a filter: at most `most`, or a little over [`PART_BYTES`].
 pub fn part(view: &dyn View, customer: CustomerId, after: u64, most: usize, filter: &Filter) -> Pulled {
     let extent = RingExtent::read(view, customer);
     let missed = after.saturating_add(1) < extent.first;
     let mut pulled = Pulled { after: after.clamp(extent.first - 1, extent.next - 1), missed, ..Pulled::default() };
     let mut bytes = 0;
-    // Rows that expire meanwhile are not found; the next look sees the ring as it is.
+    // Rows that expire during the scan are not found; the next call sees the ring as it then is.
     let range = (keys::ring(customer, pulled.after + 1), keys::ring(customer, extent.next));
     for (key, row) in scan_all(view, range, CHUNK).take(PART_ROWS) {
         if pulled.events.len() >= most || bytes >= PART_BYTES {
@@ -227,9 +227,9 @@ pub fn part(view: &dyn View, customer: CustomerId, after: u64, most: usize, filt
     pulled
 }
 
-/// The digests of tickets whose time is over, among the next few behind a place. Those that nobody has used are left over, and
-/// [`keep_ticket`] looks at the first ones alone; a digest may be anywhere, and so whoever looks behind that of each new one
-/// meets all of them.
+/// The digests of expired tickets among the next few after a key. Unused tickets remain stored, and [`keep_ticket`]
+/// checks only the first ones. Digests are random, so a caller that checks after each new digest reaches all tickets in
+/// time.
 pub fn expired_tickets(view: &dyn View, customer: CustomerId, behind: &[u8], now: Timestamp) -> Vec<Bytes> {
     let (_, to) = keys::tickets_of(customer);
     let rows = view.scan(&keys::ticket(customer, behind), &to, TICKETS_SWEPT);
@@ -237,7 +237,7 @@ pub fn expired_tickets(view: &dyn View, customer: CustomerId, behind: &[u8], now
     over.filter_map(|(key, _)| keys::digest_of_ticket(key).map(Bytes::copy_from_slice)).collect()
 }
 
-/// A ticket that is kept.
+/// A stored ticket.
 pub fn ticket(view: &dyn View, customer: CustomerId, digest: &Bytes) -> Option<Ticket> {
     view.get(&keys::ticket(customer, digest)).map(|row| decode(&row))
 }

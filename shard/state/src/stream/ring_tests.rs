@@ -25,7 +25,7 @@ fn event(customer: CustomerId, number: u64, at: i64) -> StreamedEvent {
     }
 }
 
-/// Appends events of the given times, one part each, as from shard 1.
+/// Appends events of the given times, one part each, as if from shard 1.
 fn grow(state: &mut MemoryState, times: impl IntoIterator<Item = i64>) {
     for at in times {
         let after = gathered(state, 1);
@@ -165,7 +165,7 @@ fn a_ticket_is_taken_once_and_not_after_its_time() {
     assert_eq!(state.scan_range(keys::tickets_of(CUSTOMER), 10).len(), 1);
 }
 
-/// A digest as any other.
+/// A pseudo-random digest.
 fn digest(number: u64) -> [u8; 8] {
     let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -190,7 +190,7 @@ fn tickets_that_nobody_uses_do_not_gather() {
 }
 
 proptest! {
-    /// However parts are cut and repeated, a reader that follows sees each event once and in order.
+    /// However parts are split and repeated, a reader that follows the ring sees each event once and in order.
     #[test]
     fn a_reader_sees_every_event_once(cuts in prop::collection::vec((1_u64..40, any::<bool>(), 1_usize..60), 1..40)) {
         let mut state = MemoryState::new();

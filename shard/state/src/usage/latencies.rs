@@ -1,8 +1,8 @@
-//! How long things took, in few enough numbers to be kept for each channel and hour.
+//! Latency histograms that are small enough to be kept for each channel and hour.
 
 use serde::{Deserialize, Serialize};
 
-/// Upper ends of the buckets in milliseconds; what took longer stands in the last one.
+/// Upper bounds of the buckets in milliseconds; the last bucket also holds longer latencies.
 const BOUNDS: [u64; 18] =
     [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 60_000, 300_000, 3_600_000, 86_400_000];
 
@@ -31,7 +31,7 @@ impl Latencies {
         self.0.iter_mut().zip(&other.0).for_each(|(own, more)| *own += more);
     }
 
-    /// The milliseconds within which `part` of them stayed, evenly spread inside a bucket; `None` when there are none.
+    /// The quantile `part` of the latencies in milliseconds, interpolated within a bucket; `None` if there are none.
     pub fn quantile(&self, part: f64) -> Option<u64> {
         let all: u64 = self.0.iter().sum();
         let rank = (all as f64 * part).ceil().max(1.0);
@@ -74,7 +74,7 @@ mod tests {
             let rank = (values.len() * percent as usize).div_ceil(100).max(1);
             let bucket = |value: u64| BOUNDS.partition_point(|bound| *bound < value);
             let told = latencies.quantile(f64::from(percent) / 100.0).unwrap_or_default();
-            // Whole milliseconds may round down to the end of the bucket before.
+            // Rounding to whole milliseconds may yield the end of the previous bucket.
             prop_assert!(bucket(told).abs_diff(bucket(values[rank - 1])) <= 1, "{told} for {}", values[rank - 1]);
         }
 

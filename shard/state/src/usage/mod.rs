@@ -1,15 +1,15 @@
-//! What a customer uses, counted by channel and hour.
+//! A customer's usage, counted by channel and hour.
 //!
-//! The shard's state machine counts while it applies, from the times in the commands: what was committed once is counted
-//! once, whoever led when. Rows stand under their customer, so that those of a deleted channel still count.
+//! The shard's state machine counts while it applies commands, by the times in the commands: what was committed once is
+//! counted once, whoever led. Rows are stored under their customer, so that those of a deleted channel still count.
 //!
 //! | counted | when |
 //! |---|---|
-//! | sent, failed | the network's verdict on a send from here, or what its silence was taken for |
-//! | received | a message is stored that others wrote; its text after an undecryptable one is the same message |
-//! | media bytes | bytes of a message that was taken or received are kept here |
+//! | sent, failed | the network's verdict on a send from here, or the one assumed after it did not answer |
+//! | received | a message of another author is stored; its content after an undecryptable one is the same message |
+//! | media bytes | the bytes of an accepted or received message are stored here |
 //! | delivered | a webhook delivery reaches its endpoint for the first time |
-//! | exhausted | a webhook delivery is given up; it may be delivered by hand later, and then counts there too |
+//! | exhausted | a webhook delivery is given up; if it is redelivered manually later, it counts as delivered as well |
 
 mod latencies;
 mod row;

@@ -1,10 +1,10 @@
-//! What is kept for one channel and hour.
+//! The usage of one channel in one hour.
 
 use serde::{Deserialize, Serialize};
 
 use super::Latencies;
 
-/// How often something happened; see the module for what counts when.
+/// Counts of events; the module's documentation says what each counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counts {
@@ -37,15 +37,15 @@ impl Counts {
     }
 }
 
-/// One channel's hour.
+/// The usage of one channel in one hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UsageRow {
     pub counts: Counts,
-    /// From the acceptance of a send here to its acceptance by the network.
+    /// Latencies from the acceptance of a send here to its acceptance by the network.
     #[serde(skip_serializing_if = "Latencies::is_empty")]
     pub sends: Latencies,
-    /// Of the attempts that delivered, from the request to the status line.
+    /// Latencies of successful attempts, from the request to the status line.
     #[serde(skip_serializing_if = "Latencies::is_empty")]
     pub webhooks: Latencies,
 }

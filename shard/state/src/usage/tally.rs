@@ -1,5 +1,5 @@
-//! What one entry of the log counts: gathered while it is applied, and written once for each channel and hour, so that
-//! many sends of a channel in one entry cost one row.
+//! The usage that one log entry counts: collected while the entry is applied, and written once for each channel and
+//! hour, so that many sends of a channel in one entry cost one row.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,12 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// What a channel's hour gets more.
+    /// The additional usage of a channel in the hour of `at`.
     pub fn of(&mut self, customer: CustomerId, channel: ChannelId, at: Timestamp) -> &mut UsageRow {
         self.rows.entry((customer, Hour::of(at), channel)).or_default()
     }
 
-    /// Counts how many more deliveries of a channel, or fewer, wait for another attempt.
+    /// Adds to the number of a channel's deliveries that wait for another attempt; `more` may be negative.
     pub fn retrying(&mut self, customer: CustomerId, channel: ChannelId, more: i64) {
         *self.retrying.entry((customer, channel)).or_default() += more;
     }

@@ -1,4 +1,4 @@
-//! Deliveries in the state machine: one job each, whatever overtakes what.
+//! Tests of deliveries in the state machine: each has one job, in any order of commands.
 
 use model::event::EventName;
 use model::webhook::Outcome;

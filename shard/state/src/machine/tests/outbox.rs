@@ -1,8 +1,8 @@
-//! What an owner can tell of an outbox that an earlier one left.
+//! Tests of what an owner can tell about an outbox that an earlier owner left.
 
 use super::*;
 
-/// Whether each send in the outbox may be out, in order.
+/// For each send in the outbox, in order, whether the network may have received it.
 fn may_be_out(rig: &Rig) -> Vec<bool> {
     let row: ChannelRow = decode(&rig.get(&keys::channel(CHANNEL)).unwrap());
     let places = rig.state.scan_range(keys::outbox_of(CHANNEL), usize::MAX);
@@ -21,7 +21,7 @@ fn what_was_taken_while_a_channel_was_not_connected_is_not_out_whatever_the_cloc
     send(&mut rig, "before the first login", 5);
     assert_eq!(may_be_out(&rig), [false]);
     rig.run(moved(1, Status::Connected));
-    // By a clock that is an hour ahead of the one that notes when the channel is lost, and by one that is behind it.
+    // One send has a clock an hour ahead of the one that records the lost connection, the other an hour behind.
     send(&mut rig, "ahead", 3_600_000);
     assert_eq!(may_be_out(&rig), [true, true]);
     rig.run(moved(2, Status::Reconnecting));

@@ -1,4 +1,4 @@
-//! What comes in again, and what only looks as if it did.
+//! Tests of repeated inbound messages, and of messages that only look repeated.
 
 use traffic::item::InboundMessage;
 
@@ -25,7 +25,7 @@ fn receive(rig: &mut Rig, row: &MessageRow) -> Reply {
     rig.run(Command::Receive { customer: CUSTOMER, message: NewMessage::of(row), event })
 }
 
-/// The same message as it comes once more: with a row of its own.
+/// The same message, repeated by the network: with its own row id.
 fn again(row: &MessageRow) -> MessageRow {
     MessageRow { id: RowId::new(), ..row.clone() }
 }
@@ -163,7 +163,7 @@ fn a_message_among_many_of_its_id_is_found_under_its_authors_phone_number_once_t
     let mut rig = Rig::connected();
     let (lid, phone) = (Address::parse("25@lid").unwrap(), Address::parse("1555@s.example").unwrap());
     for n in 0..20 {
-        // Their keys come before the wanted one's.
+        // Their keys sort before the key of the wanted one.
         assert_eq!(receive(&mut rig, &from(&format!("10{n:02}@s.example"), "A")), Reply::Done);
     }
     let wanted = from("25@lid", "A");
@@ -177,7 +177,7 @@ fn a_message_among_many_of_its_id_is_found_under_its_authors_phone_number_once_t
 
 fn notice(id: &EventId, text: &str) -> Command {
     let (event, _) = event(EventName::CartUpdated);
-    // Nobody but a stream wants it.
+    // Only a stream receives it.
     let streamed = Some(Streamed { home: 7, chat: model::payload::ChatType::None });
     let event = NewEvent { id: id.clone(), deliveries: Vec::new(), streamed, ..event };
     let write = ProjectedWrite { kind: Kind::Chat, id: "chat".into(), row: Some(Bytes::from(text.to_owned())) };
@@ -196,7 +196,7 @@ fn a_notice_that_comes_again_changes_nothing_and_is_told_once_though_another_has
         assert_eq!(rig.run(notice(id, text)), Reply::Unchanged);
     }
     assert_eq!((relayed(&rig), stored(&rig)), (2, Some(b"undone".to_vec())));
-    // As many are remembered as can come again, and a margin; the oldest goes with one more.
+    // As many notices are remembered as can be repeated, and a margin; one more evicts the oldest.
     ids[2..NOTICED].iter().for_each(|id| assert_eq!(rig.run(notice(id, "")), Reply::Done));
     assert_eq!(rig.run(notice(&ids[0], "")), Reply::Unchanged);
     assert_eq!(rig.run(notice(&ids[NOTICED], "")), Reply::Done);

@@ -1,4 +1,4 @@
-//! What is counted, and that it is counted once.
+//! Tests of what is counted, and that it is counted once.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::records::AttemptTrigger;
 use crate::usage::{Counts, Hour, UsageRow};
 
 impl Rig {
-    /// All hours of the channel together.
+    /// The sum over all hours of the channel.
     fn used(&self) -> UsageRow {
         let (from, to) = keys::usage_of(CUSTOMER, Hour(0), Hour(u32::MAX));
         let mut used = UsageRow::default();
