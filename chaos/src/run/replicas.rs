@@ -23,7 +23,7 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// The most looks kept, half of them the first and half the last: those between show nothing more.
 const KEPT: usize = 10;
 
-/// Collects the hashes of all groups until the replicas of each group are at the same index, or [`ALIGNED`] has passed.
+/// Collects the hashes of all groups until the replicas of each group are at the same index, or `ALIGNED` has passed.
 /// The checks compare replicas at the same index, and report those that never reached it.
 ///
 /// # Errors
