@@ -1,5 +1,4 @@
-//! One persistent HTTP/1.1 connection to a node. Client and nodes share the machine, so a request costs as little as
-//! possible.
+//! One persistent HTTP/1.1 connection to a node. Client and nodes share the machine, so a request must cost little.
 
 use std::net::SocketAddr;
 

@@ -1,6 +1,5 @@
 //! Bugs of the product, put back on purpose as somebody might write them: the checks must find each. The product does
-//! not contain them; `mutations/build.sh` applies their patches to a copy, and builds a gateway with a failpoint for
-//! each.
+//! not contain them; `mutations/build.sh` applies their patches to a copy, and builds a gateway with their failpoints.
 
 model::words! {
     /// A bug that is put back, by the name of its failpoint in a build that has it.
@@ -10,8 +9,7 @@ model::words! {
         /// An owner goes on speaking to the network after its lease, and the state machine accepts entries of an older
         /// epoch: two owners speak for one channel.
         IgnoreFence = "bug::ignore_fence",
-        /// The next owner sends what it finds in the outbox under new message ids, so that the network cannot drop
-        /// repeats.
+        /// The next owner sends what is in the outbox under new message ids, so that the network cannot drop repeats.
         ResendUnderNewId = "bug::resend_under_new_id",
         /// The next owner does not look for pending deliveries: they are never attempted.
         ForgetDeliveries = "bug::forget_deliveries",

@@ -1,5 +1,4 @@
-//! Callers that make one durable write after another, each over a connection of its own: sends of the gateway, or puts
-//! of etcd.
+//! Makes one durable write after another, over a connection of its own: sends of the gateway, or puts of etcd.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

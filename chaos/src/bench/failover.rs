@@ -1,5 +1,5 @@
-//! B5: the time from `kill -9` of an owner to the first accepted send of each of its channels, beside that from a kill
-//! of etcd's leader to the next put.
+//! B5: from `kill -9` of an owner to the first accepted send of each of its channels, beside etcd's leader and the next
+//! put.
 
 use std::time::{Duration, Instant};
 
@@ -148,8 +148,8 @@ pub async fn measure(
     })
 }
 
-/// Kills etcd's leader and puts through the other members until one accepts. Returns the time in milliseconds, with all
-/// members running again.
+/// Kills etcd's leader and puts through the others until one accepts; returns milliseconds, with all members running
+/// again.
 async fn strike_etcd(etcd: &mut Etcd) -> anyhow::Result<f64> {
     let leader = etcd.leader().await?;
     let mut urls = etcd.urls();

@@ -26,8 +26,7 @@ const OWNER: f64 = 9.0;
 const REPLICA: f64 = 1.2;
 const WHOLE: f64 = OWNER + 2.0 * REPLICA;
 
-/// For a cluster of `AT_REST` channels at rest: target of all three nodes' memory in MiB, and of each node's part of a
-/// core.
+/// For a cluster of `AT_REST` channels at rest: target of all nodes' memory in MiB, and of each node's part of a core.
 const AT_REST: usize = 1_000;
 const TOGETHER_MIB: f64 = 500.0;
 const CORES_EACH: f64 = 0.02;
@@ -35,8 +34,8 @@ const CORES_EACH: f64 = 0.02;
 /// Permitted deviation of the ratio in both directions.
 const WITHIN: f64 = 0.15;
 
-/// With fewer channels, one-time memory of nodes (caches, logs, tables in memory) outweighs that of channels, so there
-/// is no target.
+/// With fewer channels, there is no target: one-time memory of nodes (caches, logs, memtables) outweighs that of
+/// channels.
 const ENOUGH: usize = 10_000;
 
 /// Sessions that a node may hold: half of the most channels and some reserve, as two nodes own them.

@@ -44,8 +44,8 @@ pub struct Fdatasync {
 }
 
 impl Facts {
-    /// Reads the facts of the machine, and of the file system of the temporary folder, where clusters and etcd keep
-    /// their data.
+    /// Reads the facts of the machine and of the temporary folder's file system, where clusters and etcd keep their
+    /// data.
     ///
     /// # Errors
     /// When the folder cannot be written, or the kernel's files cannot be read.

@@ -38,8 +38,7 @@ struct Trial {
     sends: Summary,
 }
 
-/// Moves one shard's leadership to another replica and back repeatedly, under an open loop of sends to its channels
-/// only.
+/// Moves one shard's leadership to another replica and back repeatedly, under an open loop of sends to its channels.
 ///
 /// # Errors
 /// When a move does not complete.

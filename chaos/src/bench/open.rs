@@ -66,9 +66,8 @@ impl Shared {
 }
 
 impl Load {
-    /// Makes the workers call `per_second` times a second, and counts calls that are due after the warm-up. There
-    /// should be more workers than calls in flight at any time. If all are busy, calls wait for one, and their waiting
-    /// times count.
+    /// Makes `per_second` calls a second, and counts those that are due after the warm-up. There should be more workers
+    /// than calls in flight at any time. If all are busy, calls wait for one, and their waiting times count.
     pub fn start<C: Caller>(callers: Vec<C>, per_second: f64, warm_up: Duration) -> Self {
         let begin = Instant::now();
         let shared = Arc::new(Shared {
@@ -125,8 +124,8 @@ impl Load {
     }
 }
 
-/// Releases calls at their times. A thread of its own, as the runtime's timer has a resolution of 1 ms, which is as
-/// long as a call may take.
+/// Releases calls at their times, on a thread of its own: the runtime's timer has a resolution of 1 ms, as long as a
+/// call.
 fn pace(shared: &Shared) {
     let mut released = 0_u64;
     while !shared.stop.load(Ordering::Acquire) {

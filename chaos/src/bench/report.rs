@@ -23,8 +23,7 @@ pub fn levels_heading() -> String {
     )
 }
 
-/// A line of the table; processor times are in milliseconds per send, except the part of the machine that other
-/// programs used.
+/// A line of the table; processor times are in milliseconds per send, except for the part that other programs used.
 pub fn level(level: &Level) -> String {
     let fsyncs = level.fsyncs_per_send.map_or_else(|| "-".to_owned(), |fsyncs| format!("{fsyncs:.2}"));
     format!(

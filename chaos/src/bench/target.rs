@@ -173,8 +173,8 @@ async fn pair(api: &Api, simulator: &Api, n: usize) -> anyhow::Result<Channel> {
     let made = want(api.post("/v1/channels", json!({ "name": format!("Bench {number}") })).await, 201)?;
     let id = made["id"].as_str().context("a channel has an id")?;
     let began = Instant::now();
-    // A code is gone if its session ended meanwhile, as when the shard gets a new leader; the next attempt gets another
-    // one.
+    // A code is gone if its session ended meanwhile, as when the shard gets a new leader; the next attempt gets
+    // another.
     loop {
         let qr = api.get(&format!("/v1/channels/{id}/qr?format=raw")).await;
         let linked = if qr.status == 200 {

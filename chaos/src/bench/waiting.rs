@@ -68,8 +68,7 @@ pub struct Plan {
     pub length: Duration,
 }
 
-/// Measures the four phases at `target`, and `twin` beside it; calls `tell` with each level and with the steps in
-/// between.
+/// Measures the four phases at `target`, and `twin` beside it; calls `tell` with each level and step.
 ///
 /// # Errors
 /// When a request is refused, or the deliveries do not come in time.

@@ -71,8 +71,8 @@ impl Kind {
     }
 }
 
-/// Sends are measured by their speed. Other kinds have a promised time, so that a small delay on busy processors does
-/// not count.
+/// Sends are measured by their speed. Other kinds have a promised time, so that small delays of busy processors are
+/// ignored.
 fn kinds(run: &Collected, quiet: &str) -> [Kind; 4] {
     let calls = |is_it: fn(&Op) -> bool| run.calls().filter(move |call| call.tenant == quiet && is_it(&call.op));
     let sends = || calls(|op| matches!(op, Op::Send { .. }));
@@ -158,8 +158,8 @@ fn kept(kind: &Kind, noises: &[&Fault], finding: &mut Finding) {
     }
 }
 
-/// Checks that a request of the largest permitted size is not refused for its size, and that a larger one is, and not
-/// with a server error.
+/// Checks that requests of the largest permitted size are not refused for it, and larger ones are, without a server
+/// error.
 fn sizes(run: &Collected, finding: &mut Finding) {
     let (mut within, mut beyond) = (0, 0);
     for call in run.calls() {

@@ -152,8 +152,7 @@ fn somebody_hears(run: &Collected, happened: &Happened<'_>, finding: &mut Findin
     }
 }
 
-/// Checks that every endpoint receives the events that it wants of everything that the network accepted, delivered and
-/// refused.
+/// Checks that every endpoint receives its events for everything that the network accepted, delivered and refused.
 fn everything_arrives(run: &Collected, happened: &Happened<'_>, finding: &mut Finding) {
     let (namesakes, statuses) = (namesakes(run), statuses(run));
     let (mut due, mut arrived, mut waiting) = (0, 0, 0);
@@ -300,8 +299,7 @@ impl<'a> Happened<'a> {
                 (Op::Send { channel, .. }, Some(message), _) => {
                     whose.insert(message, channel);
                     begun.insert(message, call.begin);
-                    // Where one copy was refused and another accepted, the gateway keeps the outcome that it received
-                    // first.
+                    // If one copy was refused and another accepted, the gateway keeps the outcome that came first.
                     let channel = channels.get(channel.as_str()).copied().filter(|_| !failed.contains_key(message));
                     told.extend(channel.into_iter().flat_map(|channel| reached.told(channel, message, call.begin)));
                 }
@@ -514,8 +512,7 @@ fn streams(run: &Collected, finding: &mut Finding) {
     }
 }
 
-/// Checks that each action of a phone is one event, even when the owner that reported it died: the network delivers the
-/// action to the next owner again.
+/// Checks that each action of a phone is one event, even if its owner died: the network tells the next owner again.
 fn once_each(notices: &BTreeMap<(u32, &str), BTreeSet<&str>>, finding: &mut Finding) {
     for ((stream, notice), ids) in notices.iter().filter(|(_, ids)| ids.len() > 1) {
         let ids = ids.iter().map(|id| (*id).to_owned());

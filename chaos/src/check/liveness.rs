@@ -1,5 +1,4 @@
-//! I10: after faults end, the cluster heals by itself within a bound. That the harness did observe the healing is
-//! checked, too.
+//! I10: after faults end, the cluster heals by itself within a bound, and the harness has observed it.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

@@ -1,5 +1,4 @@
-//! I13: a group whose leader can reach a quorum commits within 3 s, and every call is answered within its promised
-//! time.
+//! I13: a group whose leader can reach a quorum commits within 3 s, and every call is answered in its promised time.
 //!
 //! A leader whose quorum waits for a snapshot to a voter must report within these 3 s that it commits nothing. It may
 //! then stand still for as long as it sends, since its successor would begin the snapshot again.
@@ -14,8 +13,7 @@ use crate::history::{At, Call, Collected, Fault, FaultKind, Outcome, Progress, R
 /// Time within which a leader commits what it has proposed, or steps down.
 const COMMITS: Duration = Duration::from_secs(3);
 
-/// Addition to [`COMMITS`]: a leader checks itself at intervals, and the end of its leadership shows in the next look
-/// of the harness.
+/// Addition to [`COMMITS`]: a leader checks itself at intervals, and its end shows only in the harness's next look.
 const NOTICED: Duration = Duration::from_secs(1);
 
 /// A leader may stand still for this long after a snapshot to a voter last made progress, and for this long in total.
@@ -139,8 +137,7 @@ fn lacks_quorum(run: &Collected, stall: &Stall<'_>) -> bool {
     faults.iter().any(|fault| fault.nodes.is_empty()) || struck.contains(&stall.first.leader) || struck.len() > SPARE
 }
 
-/// Whether a fault affects nodes, or the network between them. Changes by the operator affect no quorum, except
-/// restarts.
+/// Whether a fault affects nodes or the network between them. Of the operator's changes only restarts affect a quorum.
 fn hurts(fault: &Fault) -> bool {
     use FaultKind::{Clock, Crash, Damage, Disk, Failpoint, Membership, NetworkCut, Pause, PeerCut};
     match fault.kind {

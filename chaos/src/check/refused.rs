@@ -95,8 +95,7 @@ fn ends(run: &Collected) -> Ends<'_> {
     for (id, ends) in &mut ends {
         let ons = ons.get(*id).map_or(&[][..], Vec::as_slice);
         for end in ends.iter_mut().filter(|end| !end.gone) {
-            // A call that switches it on may have taken effect later if it was concurrent, or if its outcome is
-            // unknown.
+            // A call that switches it on may have come second if it was concurrent, or its outcome is unknown.
             let second = ons.iter().filter(|on| on.end >= end.call.begin || !on.is_done());
             end.until = second.map(|on| on.begin).min().unwrap_or(end.until);
         }

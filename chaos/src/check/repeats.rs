@@ -1,6 +1,5 @@
 //! I2: the network's effect is exactly one per message id, one send has one id, and a refused send has no effect. Nor
-//! has anything that no client sent, or at another recipient. Raw copies exceed one only as far as logins and faults
-//! explain.
+//! has anything that no client sent, or sent to another recipient. Logins and faults explain all raw copies beyond one.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -22,8 +21,7 @@ pub(super) const BLUR: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_secs(10);
 
 /// When the gateway may have written a message: from the beginning of its call until its outcome was committed, as no
-/// owner writes it again after that. The first webhook about the message shows that the outcome is committed; without
-/// one, the writes may go on.
+/// owner writes it after that. The first webhook about it shows the commit; without one, writes may go on.
 #[derive(Clone, Copy)]
 struct Life {
     begin: At,

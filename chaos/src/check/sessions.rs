@@ -30,8 +30,7 @@ fn logins(run: &Collected, finding: &mut Finding) {
             if old.ended_at.is_none_or(|ended| ended > new.at) {
                 finding.violated("two sessions of one channel were live", rows());
             }
-            // An owner that stands still, or cannot reach the network, cannot end its sessions before another may own
-            // them.
+            // An owner that is paused, or cannot reach the network, cannot end its sessions in time.
             if old.end.as_deref() == Some("fenced") && !unseen_break(run, old.node, new) {
                 finding.violated("a session outlived its owner's time", rows());
             }
@@ -119,8 +118,7 @@ fn unseen_break(run: &Collected, node: u64, login: &Login) -> bool {
     run.faults().any(|fault| {
         let shortly = match fault.kind {
             FaultKind::Pause => Duration::from_secs(10),
-            // The kernel closes a process's sockets only once its last thread is gone, which may be in the middle of a
-            // sync.
+            // The kernel closes a process's sockets once its last thread is gone, which may be in the middle of a sync.
             FaultKind::Crash => Duration::from_secs(2),
             // The network checks its connections every 20 s.
             FaultKind::NetworkCut => Duration::from_secs(30),

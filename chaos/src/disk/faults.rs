@@ -14,8 +14,7 @@ pub struct Faults {
     pub failing_syncs: Option<Files>,
     /// Writes to these files fail with EIO.
     pub failing_writes: Option<Files>,
-    /// Bytes by which all files together may still grow; beyond that writes fail with ENOSPC. Deleting files frees
-    /// their bytes.
+    /// Bytes by which all files together may still grow, then ENOSPC. Deleted files free their bytes.
     pub free: Option<u64>,
     /// Extra time of each write.
     pub write_delay: Duration,

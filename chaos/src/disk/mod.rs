@@ -41,8 +41,7 @@ pub struct FaultyDisk {
 }
 
 impl FaultyDisk {
-    /// Mounts a disk over a folder; the contents of the folder count as synced. The name is shown in the system's table
-    /// of mounts.
+    /// Mounts a disk over a folder, whose contents count as synced. The system's table of mounts shows the name.
     ///
     /// # Errors
     /// When the folder contains anything but files and folders, or when this process may not mount.

@@ -50,8 +50,8 @@ pub(super) struct Store {
     /// Path of the folder by its descriptor, which the mount over it does not hide.
     root: PathBuf,
     _root: File,
-    /// Whether the power is on. Every change holds the lock for reading, so that a power cut waits for changes and
-    /// blocks new ones.
+    /// Whether the power is on. Changes hold the lock for reading, so that a power cut waits for them and blocks new
+    /// ones.
     power: RwLock<bool>,
     tree: Mutex<Tree>,
     handles: Mutex<Handles>,
@@ -431,8 +431,8 @@ impl Store {
         Ok((statvfs(&self.root)?, *lock(&self.room)))
     }
 
-    /// To be called before a name changes: keeps the file that the disk has under this name, if this is the first
-    /// change since a sync.
+    /// To be called before a name changes: keeps the file that the disk has there, if this is the first change since a
+    /// sync.
     fn will_change(&self, tree: &mut Tree, folder: Ino, name: &OsStr) -> io::Result<()> {
         let path = self.root.join(tree.path_of(folder, name)?);
         let Some(ino) = tree.will_change(folder, name)? else { return Ok(()) };

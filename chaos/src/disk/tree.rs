@@ -1,8 +1,8 @@
 //! The names of a disk: the files and folders under them now, and those under them on the disk.
 //!
 //! A name in a folder is on the disk once the folder was synced. Until then the folder remembers what the disk has
-//! under it. Folders themselves are on the disk as soon as they are created, renamed or removed, as few programs sync a
-//! folder's parent.
+//! under it. Folders themselves are on the disk once created, renamed or removed, as few programs sync a folder's
+//! parent.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};

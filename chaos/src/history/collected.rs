@@ -63,8 +63,8 @@ pub struct Evidence {
     /// Deliveries in the gateway's records, by endpoint.
     pub deliveries: BTreeMap<String, Vec<Delivery>>,
     pub replicas: Vec<Replica>,
-    /// The replicas at several moments, oldest first. Empty unless they were observed for so long that a replica
-    /// without progress shows.
+    /// The replicas at several moments, oldest first; empty unless observed for long enough to see one without
+    /// progress.
     #[serde(default)]
     pub looks: Vec<Look>,
     pub liveness: Option<Liveness>,

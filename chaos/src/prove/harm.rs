@@ -42,18 +42,16 @@ pub enum Harm {
     NoNetwork,
     /// The coordinator of the main customer is cut off from its peers, but not from its clients and the network.
     DeafNode,
-    /// The coordinator of the main customer receives nothing of the directory. All else works, so it may answer
-    /// requests.
+    /// The coordinator of the main customer receives nothing of the directory, but may answer requests.
     OldDirectory,
     /// The node that owns most channels commits slowly, and is then killed. It comes back.
     DeathOfOwner,
     /// Webhook receivers do not answer for a while, and then the node that owns most channels is killed. It comes back.
     DeathAmidDeliveries,
-    /// The coordinator of the main customer is cut off from its peers, so that it commits nothing, and is then killed.
-    /// It comes back.
+    /// The coordinator of the main customer is cut off from its peers, so commits nothing, and is then killed. It comes
+    /// back.
     LonelyDeath,
-    /// All nodes lose power at once, and with it all unsynced data. The network is unreachable before, so that sends
-    /// queue up.
+    /// All nodes lose power and all unsynced data at once. The network is unreachable before, so that sends queue up.
     PowerCut,
     /// A node is down until the others' logs no longer reach back to its state.
     LongAway,
@@ -89,8 +87,7 @@ impl Harm {
             }
             Self::DeafNode => {
                 let node = deafen(ground, workload, Wire::Peers).await?;
-                // Not recorded as a cut: the node reaches the network, so the checks may require that it ends its
-                // sessions in time.
+                // Not recorded as a cut: the node reaches the network, so must end its sessions in time.
                 recorder.fault(from, FaultKind::Failpoint, &[node], format!("node {node} and its peers were apart"));
             }
             Self::OldDirectory => {

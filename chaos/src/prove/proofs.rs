@@ -19,6 +19,7 @@ const fn proof(bug: Bug, invariant: Invariant, harm: Harm, runs: u64) -> Proof {
     Proof { bug, invariant, harm, runs }
 }
 
+/// All bugs that must be found.
 pub const PROOFS: &[Proof] = &[
     proof(Bug::FindForeignChannel, Invariant::I12, Harm::None, 2),
     proof(Bug::TakeRepeatForNew, Invariant::I5, Harm::Repeats, 2),

@@ -1,5 +1,4 @@
-//! `gateway-chaos prove`: runs every bug up to its stated number of runs, and every fault without a bug; prints a
-//! table.
+//! `gateway-chaos prove`: every bug in up to its stated number of runs, and every fault without a bug, as a table.
 
 use std::collections::BTreeSet;
 

@@ -165,8 +165,8 @@ mod tests {
     use crate::schedule::fault::{Fault, Lane, Who};
     use crate::schedule::profile::Profile;
 
-    /// A report of a run with these numbers of faults that had an effect, had none, or failed; all invariants but
-    /// `unjudged` are judged.
+    /// A report of a run with these numbers of faults with an effect, without one, and failed; `unjudged` are not
+    /// judged.
     fn report(done: usize, idle: usize, undone: usize, unjudged: &[Invariant]) -> Report {
         let fault = |problem: Option<&str>, note| {
             let (fault, problem) = (Fault::Kill(Who::All), problem.map(str::to_owned));

@@ -1,9 +1,8 @@
 //! Damages the files of a stopped node at places drawn from a seed, and records how the node reacts.
 //!
-//! Only damage that the node must detect is done. In the log that is every record but the last: the last may not have
-//! been acknowledged, and what follows it may be left over from another file. In the state all tables are damaged: a
-//! block is verified when it is read, and no start reads all blocks, but each start reads the whole tables with the
-//! positions that groups have reached.
+//! Only damage that the node must detect is done. In the log that is every record but the last, which may not have been
+//! acknowledged, and may be followed by leftovers of another file. In the state all tables are damaged: a block is
+//! verified when it is read, and a start does not read them all, but does read whole tables of the groups' positions.
 
 use std::fs::{self, File};
 use std::ops::Range;
@@ -31,14 +30,13 @@ const UNHEARD: Duration = Duration::from_secs(3);
 /// Longest delay of the last nodes' start, when the folder was emptied.
 const LATER: Duration = Duration::from_secs(4);
 
-/// The same when the folder was restored from an older copy. Such a folder cannot be told from an intact one by itself:
-/// a starting node asks its peers, for three seconds, how far its log had been synced, and only peers that received its
-/// later entries know.
+/// The same when the folder was restored. By itself such a folder cannot be told from an intact one: a starting node
+/// asks its peers for three seconds how far its log had been synced, and only peers with its later entries know.
 const SOON: Duration = Duration::from_secs(1);
 
 /// RocksDB writes the records of its log in pieces that lie within a block. A piece begins with checksum (4 bytes),
-/// length (2), type (1) and the number of its file (4), which distinguishes it from the previous contents of a recycled
-/// file.
+/// length (2), type (1) and the number of its file (4), which distinguishes it from the contents before a file was
+/// recycled.
 const BLOCK: usize = 32 << 10;
 const HEADER: usize = 11;
 
@@ -80,9 +78,8 @@ pub async fn damage(world: &World, id: u64, how: Damage, seed: u64) -> anyhow::R
     Ok(Damaged { node: id, place, refused, harmless })
 }
 
-/// Replaces the folder of node `id` by an empty or an older one, after writes that node `away` did not receive: `away`
-/// is killed, the others accept writes, all are killed, the folder is replaced, `id` and `away` start, and later the
-/// others. What only `id` and those others know must survive.
+/// Replaces the folder of node `id` by an empty or an older one. Before, `away` is killed, the others accept writes,
+/// and all are killed. After, `id` and `away` start, and later the others. What only `id` and those know must survive.
 ///
 /// # Errors
 /// When a node cannot be killed or started, or the folder cannot be replaced.

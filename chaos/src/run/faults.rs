@@ -1,5 +1,4 @@
-//! Executes a schedule. The faults of a lane follow each other; a fault is delayed rather than run beside another of
-//! its lane.
+//! Executes a schedule. The faults of a lane follow each other: one is delayed while another of its lane goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

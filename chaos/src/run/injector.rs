@@ -98,8 +98,7 @@ impl Begun {
 /// Begins a fault. Details that the schedule leaves open, such as the place of damage in a file, are drawn from `seed`.
 ///
 /// # Errors
-/// When the fault is impossible in the world's current state. Parts that had begun are undone, or end when the run
-/// heals.
+/// When the world's current state does not allow the fault. Its begun parts are undone, or end when the run heals.
 pub async fn begin(world: &World, acts: &Acts, fault: Fault, seed: u64) -> anyhow::Result<Begun> {
     let nodes = world.node_ids();
     let id = |rank: Rank| {
@@ -279,7 +278,7 @@ async fn undone(world: &World, acts: &Acts, undo: Undo) -> anyhow::Result<()> {
     }
 }
 
-/// Starts a node that a fault may have ended, as a supervisor would, until it answers: it may end some time after the
+/// Starts a node that a fault may have ended, as a supervisor would, until it answers: it may end a little after the
 /// fault.
 pub(super) async fn revive(world: &World, id: u64) -> anyhow::Result<()> {
     let operator = world.operator(id)?;
@@ -355,8 +354,7 @@ fn disk(fault: DiskFault) -> Faults {
 pub async fn heal(world: &World) -> anyhow::Result<()> {
     world.mend_all()?;
     for id in world.node_ids() {
-        // Errors are expected: not every world has adjustable clocks and faulty disks, and a node that is down gets no
-        // signal.
+        // Errors are expected: not every world has such clocks and disks, and a node that is down gets no signal.
         let _ = world.set_clock(id, 0);
         let _ = world.set_disk(id, Faults::default());
         let _ = world.resume(id);

@@ -71,18 +71,16 @@ pub enum Fault {
     RollingRestart,
     /// A node's files are damaged while it is stopped; at the end it is replaced by a new node.
     Damage { node: Rank, how: Damage },
-    /// While the next node is down, this one and the others accept writes. Then all are killed, and this one's folder
-    /// is emptied or replaced by an older copy. This node and the one that was down start first, the others later. At
-    /// the end the node is replaced by a new one.
+    /// While the next node is down, this one and the others accept writes. Then all die, and this one's folder is
+    /// emptied or restored from an older copy. Both start, and the others later. At the end the node is replaced by a
+    /// new one.
     Foreign { node: Rank, how: Foreign },
     /// A channel is stopped during many sends, and its owner is killed `after_ms` milliseconds after the request. At
     /// the end the owner is restarted, and the channel resumed.
     Stop { how: Stop, after_ms: u16 },
-    /// A node receives nothing of the directory, and a customer creates an endpoint, via another node, for a channel
-    /// that this one owns.
+    /// A node receives nothing of the directory, while another creates an endpoint for a channel that this one owns.
     StaleDirectory(Rank),
-    /// A task of a node panics at one of the failpoints of [`Point::ALL`]. If that ends the node, it is restarted at
-    /// the end.
+    /// A task of a node panics at one of the failpoints of [`Point::ALL`]. A node that ends is restarted at the end.
     Panic { node: Rank, point: u8 },
     /// Unusual load by tenants.
     Tenants(TenantFault),

@@ -84,8 +84,7 @@ impl Plan {
 }
 
 impl Schedule {
-    /// Draws a schedule: in each lane one fault after the other, and never more nodes broken at once than the profile
-    /// allows.
+    /// Draws a schedule: in each lane one fault after the other, and never more broken nodes than the profile allows.
     pub fn of(seed: u64, profile: &Profile) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         let mut lanes: BTreeMap<Lane, Vec<Kind>> = BTreeMap::new();
@@ -148,8 +147,7 @@ impl Schedule {
     }
 }
 
-/// Moves a step to the first time, from its own on, at which the profile allows it. `None` if there is no such time
-/// left.
+/// Moves a step to the first time, from its own on, at which the profile allows it. `None` if there is none left.
 fn place(mut step: Step, placed: &[Step], profile: &Profile) -> Option<Step> {
     let nodes = usize::from(profile.nodes);
     loop {
@@ -355,8 +353,8 @@ mod tests {
             let damages = heavy.steps.iter().filter(|step| matches!(step.fault, Fault::Damage { .. }));
             // At least two, as one of them may be where the node need not read.
             assert!(damages.count() >= 2, "{heavy:?}");
-            // Each kind is drawn once before one is drawn again. Only lane `Nodes` is counted: the operator's actions
-            // must wait for a time with few broken nodes.
+            // Each kind is drawn once before one is drawn again. The operator's lane may have to wait, so does not
+            // count.
             let of_nodes = Profile::quick().kinds.iter().filter(|kind| kind.lane() == Lane::Nodes).count();
             assert!(quick.steps.iter().filter(|step| step.lane == Lane::Nodes).count() >= of_nodes, "{quick:?}");
         }

@@ -46,12 +46,12 @@ const ACCEPTANCES_LOST: u32 = 10;
 /// The only endpoint. It receives the events of every other channel ([`hears_of`]).
 const ENDPOINT: EndpointId = EndpointId(Uuid::from_u128(3));
 
-/// Whether the endpoint receives a channel's events. Sends of the other channels are settled in the shard by the short
-/// command.
+/// Whether the endpoint receives a channel's events. Sends of the others are settled by the short command.
 fn hears_of(channel: ChannelId) -> bool {
     channel.as_bytes()[0].is_multiple_of(2)
 }
 
+/// A message to a channel's task.
 pub enum ToChannel {
     /// A send, with the reply channel of the caller that waits for its commit.
     Send(MessageId, oneshot::Sender<()>),

@@ -1,5 +1,4 @@
-//! Checks during a run. The parts of the run report what they observe; an observation that breaks a rule is a
-//! violation.
+//! Checks during a run: the parts of the run report what they observe, and what breaks a rule is a violation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -167,9 +166,8 @@ impl Checks {
         register.answered.max(register.seen)
     }
 
-    /// Checks the value that a read has shown: neither older than one that was answered or shown before the read began,
-    /// nor one that was never written (I8). As one client writes rising values one at a time, linearizability requires
-    /// no more.
+    /// Checks the value that a read has shown: not older than one answered or shown before the read began, and none
+    /// that was never written (I8). As one client writes rising values one at a time, linearizability requires no more.
     pub fn read_ends(&self, node: NodeId, register: ChannelId, at_least: u64, value: u64) {
         let begun = {
             let mut inner = self.inner.lock();

@@ -27,8 +27,7 @@ pub struct Costs {
     /// Messages per second while nothing is sent.
     pub idle_messages: f64,
     pub sends_per_second: f64,
-    /// Per send, beyond what the idle cluster does, as are `syncs` and `applied`. Requests and responses count
-    /// separately.
+    /// Per send, beyond the idle cluster's, as are `syncs` and `applied`. Requests and responses count separately.
     pub messages: f64,
     pub syncs: f64,
     pub applied: f64,

@@ -1,5 +1,4 @@
-//! The faults of a run: crashes, partitions, lost and delayed messages, slow disks; and changes of the cluster
-//! meanwhile.
+//! The faults of a run: crashes, partitions, lost and delayed messages, slow disks; and changes of the cluster.
 
 use std::sync::Arc;
 use std::time::Duration;

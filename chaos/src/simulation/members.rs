@@ -1,5 +1,4 @@
-//! Changes a group's members step by step until they match its placement, and transfers the leadership to the wanted
-//! node.
+//! Changes a group's members step by step to match its placement, and transfers the leadership to the wanted node.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -60,8 +60,7 @@ impl Messaging {
         if device.live.is_some_and(|live| live.id == id) { Ok(with(device)) } else { Err(Ended) }
     }
 
-    /// Logs a session in, in place of the one before. At most one owner speaks for a device, and none after one of a
-    /// higher epoch (I3).
+    /// Logs a session in, in place of the one before. A device has one owner at a time, and epochs never fall (I3).
     pub fn login(&self, channel: ChannelId, id: SessionId, life: Life, epoch: Epoch) {
         let (before, highest) = {
             let mut inner = self.inner.lock();

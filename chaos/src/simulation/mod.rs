@@ -81,8 +81,7 @@ pub fn run_plan(plan: Plan, bug: Option<Bug>, traced: bool) -> Outcome {
         } else {
             scene.checks.violated("the cluster was not formed on a healthy network");
         }
-        // Owners and the scene hold references to each other; clearing the owners breaks the cycle, so that both are
-        // freed.
+        // Owners and the scene hold references to each other; without this neither would be freed.
         scene.owners.lock().clear();
         Outcome {
             seed,

@@ -185,8 +185,7 @@ async fn open(scene: &Arc<Scene>, life: Life, place: &PlacementRecord) {
     });
 }
 
-/// Removes a replica that the placement no longer has here, after a linearizable read shows that no later one has it
-/// again.
+/// Removes a replica that the placement no longer has here, once a linearizable read shows that it does not return.
 async fn leave(scene: &Arc<Scene>, life: Life, shard: ShardId, hosted: &mut BTreeMap<ShardId, Arc<AtomicBool>>) {
     if scene.group(life, DIRECTORY).linearizable(LOOK_AT_PLACES * 4).await.is_err() {
         return;

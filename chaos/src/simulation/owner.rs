@@ -90,8 +90,7 @@ pub async fn host(scene: Arc<Scene>, life: Life, shard: ShardId, stop: Arc<Atomi
     }
 }
 
-/// Commits the first entry of an ownership, so that the state shows everything that was committed before. Returns
-/// whether it committed.
+/// Commits the first entry of an ownership, so that the state shows all earlier commits. Returns whether it succeeded.
 async fn has_begun(group: &LateGroup, life: Life, epoch: Epoch) -> bool {
     let barrier = Batch { version: Format::LATEST, epoch, node: life.node, commands: Vec::new() };
     let entry = Bytes::from(msgpack::to_vec_named(&barrier).expect("a batch of plain fields is always written"));

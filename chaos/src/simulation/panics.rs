@@ -1,5 +1,4 @@
-//! Counts panics in all tasks of a run. A panic in a task of openraft would go unnoticed, as the rest of its core goes
-//! on.
+//! Counts panics in all tasks of a run, as one in a task of openraft would go unnoticed: the rest of its core goes on.
 
 use std::cell::Cell;
 use std::panic;

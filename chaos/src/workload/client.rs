@@ -136,8 +136,7 @@ impl Client {
         self.shared.stop.is_cancelled()
     }
 
-    /// A random member of the cluster, as a load balancer without health checks would choose it; or the node of
-    /// [`Shared::draw_to`].
+    /// A random member, as a load balancer without health checks would choose it; or the node of [`Shared::draw_to`].
     pub fn any_node(&mut self) -> Place {
         let (nodes, drawn_to) = (self.nodes(), *self.shared.drawn_to.lock());
         let chosen = self.dice.random_range(0..nodes.len());

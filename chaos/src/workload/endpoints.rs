@@ -57,9 +57,9 @@ async fn live([mut maker, mut rival, mut reader, mut lister]: [Client; 4], chann
         let changing = async {
             for (change, [hook, rivals_hook]) in hooks.into_iter().enumerate() {
                 maker.pause(BETWEEN).await;
-                // One client disables and enables, and the other moves the endpoint: both changes must persist. In the
-                // last round both clients do both; an earlier such round would leave it unknown whether the endpoint is
-                // disabled, and with it nothing to check in later rounds.
+                // One client disables and enables, the other moves the endpoint: both changes must persist. Only in the
+                // last round do both do both: it leaves unknown whether the endpoint is disabled, and proves nothing
+                // later.
                 let is_last = change + 1 == CHANGES;
                 let mine = Changed { hook: is_last.then_some(hook), enabled: Some(change % 2 == 1) };
                 let rivals = Changed { hook: Some(rivals_hook), enabled: is_last.then_some(false) };

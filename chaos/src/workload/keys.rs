@@ -1,5 +1,4 @@
-//! Keys that are created, used through all nodes at once, revoked meanwhile by two clients at the same time, and used
-//! again.
+//! Keys that are created, used through all nodes, revoked meanwhile by two clients at the same time, and used again.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -40,8 +40,7 @@ pub async fn look_last(shared: &Arc<Shared>, cast: &Cast) {
     }
 }
 
-/// Looks once, through any node. Returns whether it saw a leader of each group that is the coordinator of a small
-/// bucket.
+/// Looks once, through any node. Returns whether it saw a leader of each small bucket's coordinator group.
 async fn look(client: &mut Client, cast: &Cast, known: &mut HashMap<u16, u64>) -> bool {
     let homes: Vec<u16> = cast.stage.limited.iter().map(|limited| limited.home).collect();
     let (node, map) = (client.any_node(), client.shared.map());

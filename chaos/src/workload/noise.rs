@@ -31,8 +31,7 @@ const UPLOADS: usize = 40;
 const SILENT: usize = 24;
 /// Timeout for opening a connection.
 const OPENS: Duration = Duration::from_secs(1);
-/// Pause between two pieces of an upload, which is then far slower than the 8 KiB per second required after ten
-/// seconds.
+/// Pause between two pieces of an upload: far slower than the 8 KiB per second required after ten seconds.
 const DRIPS: Duration = Duration::from_secs(1);
 const PIECE: [u8; 512] = [b'.'; 512];
 

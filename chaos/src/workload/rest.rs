@@ -25,8 +25,7 @@ const ACCEPTED: Duration = Duration::from_secs(60);
 /// A delivery that failed twice waits 15 s ± 20% for its third attempt, and an open circuit breaker lets one through
 /// after 30 s. Deliveries that failed more often remain waiting, and are noted.
 const DELIVERED: Duration = Duration::from_secs(35);
-/// While deliveries end one after the other, the remaining ones have not had their turn, however long they have been
-/// due.
+/// While deliveries end one after the other, those left have not had their turn, however long they have been due.
 const STANDSTILL: Duration = Duration::from_secs(3);
 
 /// Channels that are queried at the same time; only very large runs have more.

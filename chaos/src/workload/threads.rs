@@ -19,8 +19,7 @@ pub struct Threads {
     connections: reqwest::Client,
 }
 
-/// The pool of the noisy client, with the lowest priority: a client elsewhere would take none of the nodes' processor
-/// time.
+/// The noisy client's pool, with the lowest priority: a client elsewhere would take none of the nodes' processor time.
 pub fn loud() -> &'static Threads {
     static LOUD: LazyLock<Threads> = LazyLock::new(|| {
         Threads::new("loud", || {
@@ -31,8 +30,7 @@ pub fn loud() -> &'static Threads {
     &LOUD
 }
 
-/// The pool of the measured client, with the highest priority: a client elsewhere would wait for the nodes alone, and
-/// not for their processors once more.
+/// The measured client's pool, with the highest priority: elsewhere a client would not wait for the nodes' processors.
 pub fn quiet() -> &'static Threads {
     static QUIET: LazyLock<Threads> = LazyLock::new(|| {
         Threads::new("quiet", || {

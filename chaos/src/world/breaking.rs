@@ -32,8 +32,7 @@ impl World {
     /// # Errors
     /// When one of the nodes does not exist.
     pub fn kill(&self, ids: &[u64]) -> anyhow::Result<()> {
-        // All processes get the signal before the first is waited for. A process that has ended already counts as
-        // killed.
+        // All processes get the signal before the first is waited for. One that has ended already counts as killed.
         for id in ids {
             let _ = self.with(*id, |node| node.signal(Signal::SIGKILL));
         }
@@ -76,8 +75,7 @@ impl World {
         self.with(id, |node| Ok(node.is_running())).unwrap_or(false)
     }
 
-    /// Processes that have ended by themselves and with a failure: the node, the process id and the exit status of
-    /// each.
+    /// Processes that ended by themselves and with a failure: node, process id and exit status.
     pub fn ended(&self) -> Vec<(u64, u32, String)> {
         let mut nodes = self.nodes.lock();
         let ended = nodes.iter_mut().filter_map(|(id, node)| {

@@ -36,8 +36,7 @@ pub const READY: Duration = Duration::from_secs(60);
 /// Timeout for shards to reach their placement.
 pub const MOVES: Duration = Duration::from_secs(120);
 
-/// The first port that [`Room`] assigns, and the distance between two blocks of ports. Each block has a subnet of its
-/// own.
+/// The first port of [`Room`], and the distance between two blocks of ports. Each block has a subnet of its own.
 const FIRST_PORT: u16 = 12_000;
 const PORTS: u16 = 300;
 
@@ -199,8 +198,7 @@ impl World {
         };
         if home.relayed {
             let (listen, node) = home.relay();
-            // Without the extension `.log`, so that it is not among the logs: the relay writes to it only when it
-            // fails.
+            // Without the extension `.log`: not one of the logs, as the relay writes only when it fails.
             let said = self.folder.join(format!("place-{place}.relay"));
             let relay = Relay::start(&wires.namespace(place), listen, node, &said)?;
             self.relays.lock().insert(place, relay);

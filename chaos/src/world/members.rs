@@ -111,8 +111,7 @@ impl World {
             match rows.iter().find(|row| row["id"] == id) {
                 None => Ok(()),
                 Some(row) if row["member"] == "leaving" => bail!("it holds {} replicas", row["replicas"]),
-                // Requested again only if the node is not leaving yet: the request may have taken effect although its
-                // response was lost.
+                // Not repeated while the node is leaving: a request may take effect although its response is lost.
                 Some(_) => {
                     ask(&operator, Method::DELETE, &format!("/v1/admin/nodes/{id}?force=true"), None).await?;
                     bail!("it was told to leave")

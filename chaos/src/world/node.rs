@@ -24,8 +24,7 @@ const BEHIND_RELAY: u16 = 8083;
 /// File in which the kernel shows the machine's uptime.
 const UPTIME: &str = "/proc/uptime";
 
-/// Debian's faketime for multi-threaded programs. The loader replaces `$LIB` by the folder of the machine's
-/// architecture.
+/// Debian's faketime for multi-threaded programs. The loader replaces `$LIB` by the folder of the architecture.
 const FAKETIME: &str = "/usr/$LIB/faketime/libfaketimeMT.so.1";
 
 /// A node's home. Its place stays the same whatever id its node gets.
@@ -119,8 +118,7 @@ impl Home {
     }
 }
 
-/// Checks that wall clocks can be set: for a missing library the loader only prints a message, and runs the program
-/// without.
+/// Checks that wall clocks can be set: if a library is missing, the loader runs the program without it.
 ///
 /// # Errors
 /// When faketime is missing.
@@ -131,8 +129,7 @@ pub fn has_faketime() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that a program can be started with a monotonic clock of its own: older kernels apply it only to the program's
-/// children.
+/// Checks that a program can have a monotonic clock of its own: older kernels apply it only to the program's children.
 ///
 /// # Errors
 /// When that does not work here.

@@ -50,8 +50,7 @@ impl Hold {
     }
 }
 
-/// The delays in force, as the runner sends them to a relay: of the node behind it, and of its peers by their
-/// addresses.
+/// The delays in force, as the runner sends them to a relay: of its own node, and of that node's peers by address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holds {
     pub own: Hold,

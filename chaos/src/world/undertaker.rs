@@ -8,8 +8,7 @@ use anyhow::Context;
 
 use crate::commands::said;
 
-/// Prefix of the namespaces and bridges of all runners. The runner's process id follows, then a letter for each of its
-/// worlds.
+/// Prefix of all runners' namespaces and bridges, followed by the runner's process id and a letter for each world.
 const PREFIX: &str = "gwc";
 
 /// Kills the processes of a folder, removes the namespaces and the bridge of a name, unmounts what is mounted below the

@@ -1,5 +1,4 @@
-//! The network between the nodes: a network namespace for each, joined by a bridge, with cuts and packet loss by
-//! nftables.
+//! The network between the nodes: a network namespace for each, joined by a bridge; cuts and loss with nftables.
 //!
 //! The bridge's own address is the host's; the simulator, the receivers and clients of the nodes use it. The
 //! [undertaker](super::undertaker) removes everything by its name.
@@ -196,8 +195,7 @@ impl Wires {
         Ok(())
     }
 
-    /// The nftables rules of a namespace: packets of peers are dropped where they arrive, those from and to the
-    /// simulator at the node.
+    /// The nftables rules of a namespace: packets of peers are dropped on arrival, the simulator's in both directions.
     fn rules(&self, place: u8) -> String {
         let (mut arriving, mut leaving) = (String::new(), String::new());
         for cut in self.cuts.values().flatten() {

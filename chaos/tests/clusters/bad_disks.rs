@@ -166,8 +166,7 @@ fn nearly_full(mib: u64) -> Faults {
     Faults { free: Some(mib << 20), ..Faults::default() }
 }
 
-/// Free space below the second mark of any disk that is large enough to build on, and above half of that; and free
-/// space below that half.
+/// Free space below the second mark of any disk large enough to build on, but above its half; and below that half.
 const FULL_MIB: u64 = 700;
 const BRIM_MIB: u64 = 40;
 

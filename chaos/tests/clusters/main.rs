@@ -15,8 +15,7 @@ async fn machine() -> MutexGuard<'static, ()> {
     ALONE.lock().await
 }
 
-/// As [`machine`], if this process may create networks and mount disks. Otherwise prints that the test is skipped, and
-/// returns `None`.
+/// As [`machine`], if this process may create networks and mount disks; otherwise `None`, and a line that says so.
 async fn rooted_machine() -> Option<MutexGuard<'static, ()>> {
     if chaos::commands::lacks_root() {
         return None;

@@ -1,6 +1,5 @@
 //! Two runs, one after the other, in which all invariants must hold: one with all faults that begin and heal quickly,
-//! and one with longer faults of disks, clocks and members. They need root, `/dev/fuse`, libfaketime and Linux 6.1, and
-//! some five minutes.
+//! and one with longer faults of disks, clocks and members. Needs root, `/dev/fuse`, libfaketime, Linux 6.1, and 5 min.
 
 use std::time::Duration;
 
@@ -36,8 +35,7 @@ async fn holds(seed: u64, profile: Profile) -> Report {
 async fn a_cluster_that_is_broken_in_every_quick_way_keeps_all_its_promises() {
     let Some(_machine) = rooted_machine().await else { return };
     // Long enough for every kind of fault of nodes: kills of one, of the owner, of a majority and of all, SIGSTOP, all
-    // kinds of partitions, failpoints, slow connections. There are faults of the network and actions of an operator as
-    // well.
+    // kinds of partitions, failpoints, slow connections. The network and an operator take part, too.
     let report = holds(7, Profile::quick().lasting(Duration::from_secs(120))).await;
     // The profile neither damages files nor has a noisy tenant.
     let elsewhere = [Invariant::I11, Invariant::I14];

@@ -59,8 +59,7 @@ fn a_send_costs_nine_nodes_hardly_more_messages_and_entries_than_three_and_each_
     {
         assert!(few > 1.0 && many < few * 1.1, "{what}: {few:.2} and {many:.2}");
     }
-    // The fewer groups share a disk, the fewer entries share a sync: each disk has less to do, but all disks together
-    // more.
+    // The fewer groups share a disk, the fewer entries share a sync: less work for each disk, but more in total.
     let of_a_disk = |costs: Costs| costs.syncs * costs.sends_per_second / costs.nodes as f64;
     assert!(of_a_disk(nine) < of_a_disk(three), "{three:?}, {nine:?}");
     assert!(nine.sends_per_second > three.sends_per_second * 0.9, "{three:?}, {nine:?}");

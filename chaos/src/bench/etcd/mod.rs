@@ -1,5 +1,5 @@
-//! The system for comparison: three members of Debian's `etcd-server` on this machine, with etcd's defaults, which sync
-//! writes.
+//! The system for comparison: three members of Debian's `etcd-server` on this machine, with its defaults (synced
+//! writes).
 
 pub mod promise;
 pub mod rpc;
@@ -66,7 +66,7 @@ impl Drop for Member {
 }
 
 impl Etcd {
-    /// Starts three members and waits until all are healthy, and until a value written through one is read through the
+    /// Starts three members and waits until all are healthy, and a value written through one is read through the
     /// others.
     ///
     /// # Errors

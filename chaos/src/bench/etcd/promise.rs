@@ -1,9 +1,8 @@
 //! The same promise on etcd: a minimal gateway.
 //!
 //! It accepts a text over HTTP, checks the key, puts the message into etcd, sends it to the network, waits for the
-//! acceptance, puts the outcome, and answers 202. It has nothing else of a gateway: no failover of owners, no events,
-//! no limits. Three of them run as separate processes, each in front of one member of etcd and with sessions of its
-//! own.
+//! acceptance, puts the outcome, and answers 202. It has nothing else of a gateway: no failover, no events, no limits.
+//! Three of them run as separate processes, each in front of one member of etcd and with sessions of its own.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

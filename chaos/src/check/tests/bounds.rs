@@ -76,8 +76,8 @@ fn sends_that_fail_are_no_speed() {
     });
 }
 
-/// The quiet tenant makes these calls beside its sends. During noise each takes `loud_ms` and has the outcome `loud`;
-/// otherwise each succeeds at once.
+/// Calls of the quiet tenant beside its sends. During noise each takes `loud_ms` and ends as `loud`, else it succeeds
+/// at once.
 fn beside(play: &mut Play, op: &Op, loud_ms: u64, loud: &Outcome) {
     day(play, 40, 40);
     let mut at = At::seconds(90);
@@ -101,8 +101,8 @@ fn uploads_and_new_connections_have_their_promised_time_beside_noise() {
     }
 }
 
-/// All sends of the quiet tenant are accepted and delivered to its endpoint at once; those during noise with this
-/// delay, or never.
+/// All sends of the quiet tenant are accepted and their events delivered at once, during noise with this delay or
+/// never.
 fn told(play: &mut Play, loud: Option<u64>) {
     day(play, 40, 40);
     let mut request = play.last_hook("message.sent").clone();

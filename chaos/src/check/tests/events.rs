@@ -335,8 +335,7 @@ fn a_stream_shows_nothing_twice_over_its_connections() {
     holds(|play| play.frame(2, "evt_3", CHANNEL));
 }
 
-/// Three sends, of which a stream shows all events but the last `second` and `third` ones of the second and the third
-/// send.
+/// Three sends; a stream shows all events but the last `second` and `third` ones of the second and of the third.
 fn watched(play: &mut super::Play, second: usize, third: usize) -> [String; 3] {
     play.wait(Duration::from_secs(200));
     let sends = ["first", "second", "third"].map(|text| play.send(text));

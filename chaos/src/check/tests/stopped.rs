@@ -1,5 +1,4 @@
-//! Tests of I1, for a channel that stops with sends in its outbox, and of I5, for ids that are used twice and for
-//! notices of phones.
+//! Tests of I1 for a channel that stops with sends in its outbox, and of I5 for reused ids and for notices of phones.
 
 use std::time::Duration;
 
