@@ -76,7 +76,7 @@ pub async fn measure(sides: &Sides, plan: &Plan, tell: impl Fn(&str)) -> anyhow:
 /// The node that owns each channel.
 ///
 /// # Errors
-/// When the operator's port does not tell.
+/// When the operator's port does not answer as expected.
 pub async fn owners(target: &Cluster, channels: &[Channel]) -> anyhow::Result<Vec<u64>> {
     let operator = target.operator();
     let mut owners = Vec::new();

@@ -123,7 +123,7 @@ impl Target {
     /// The number of connected channels.
     ///
     /// # Errors
-    /// When the operator's port does not tell.
+    /// When the operator's port does not answer as expected.
     pub async fn connected_now(&self) -> anyhow::Result<u64> {
         Ok(connected_at(&self.node_rows().await?))
     }
@@ -136,7 +136,7 @@ impl Target {
     /// The number of sessions at a node, by its id.
     ///
     /// # Errors
-    /// When the operator's port does not tell.
+    /// When the operator's port does not answer as expected.
     pub async fn sessions_of(&self, node: u64) -> anyhow::Result<u64> {
         let row = self.node_row(node).await?;
         row["channels_connected"].as_u64().with_context(|| format!("node {node} does not tell: {row}"))
@@ -145,7 +145,7 @@ impl Target {
     /// The number of shards that a node owns, by its id.
     ///
     /// # Errors
-    /// When the operator's port does not tell.
+    /// When the operator's port does not answer as expected.
     pub async fn owned_by(&self, node: u64) -> anyhow::Result<usize> {
         let row = self.node_row(node).await?;
         Ok(row["owns"].as_array().with_context(|| format!("node {node} does not tell: {row}"))?.len())
