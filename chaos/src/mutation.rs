@@ -6,8 +6,8 @@ model::words! {
     Bug {
         /// A send is answered before it is committed: if its owner dies in between, an answered send is lost.
         AnswerBeforeCommit = "bug::answer_before_commit",
-        /// An owner goes on speaking to the network after its lease, and the state machine accepts entries of an older
-        /// epoch: two owners speak for one channel.
+        /// An owner goes on speaking to the network after its fence has expired, and the state machine accepts entries
+        /// of an older epoch: two owners speak for one channel.
         IgnoreFence = "bug::ignore_fence",
         /// The next owner sends what is in the outbox under new message ids, so that the network cannot drop repeats.
         ResendUnderNewId = "bug::resend_under_new_id",

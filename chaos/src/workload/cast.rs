@@ -174,8 +174,8 @@ impl Cast {
         Ok(number)
     }
 
-    /// Endpoints that always accept receive all events. The others receive those of one channel's sends, which is
-    /// enough to keep their circuit breakers busy.
+    /// Good and flaky endpoints receive all events. The others receive those of one channel's sends, which is enough to
+    /// keep their circuit breakers busy.
     async fn endpoints(&self, shared: &Shared, hooks: &Hooks) -> anyhow::Result<Vec<Endpoint>> {
         let everything = ["message.sent", "message.received", "message.status"];
         let one = self.channels_of(&self.main).next().map(|channel| channel.id.clone());
