@@ -1,4 +1,4 @@
-//! When a business is open.
+//! Opening hours of a business.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,7 +48,7 @@ crate::words! {
     }
 }
 
-/// Reads `{ timezone, days }`.
+/// Parses `{ timezone, days }`.
 pub(super) fn read(fields: &Fields<'_>) -> Option<Hours> {
     let timezone = fields.required("timezone", timezone);
     // Every day is read before one is given up, so that all issues are reported.
