@@ -1,7 +1,7 @@
-//! Media between the simulator and one node: the transfers of a connection.
+//! Media transfers between the simulator and one node.
 //!
-//! The engine decides and keeps the bytes; here they come in and go out, a window of pieces at a time, in a queue of
-//! their own beside the one for sessions.
+//! The engine decides and stores the bytes. This module transports them, a window of pieces at a time, through a queue
+//! of their own beside that of the sessions.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,31 +21,31 @@ use crate::driver::MEDIA_PIECE;
 use crate::wire::NetworkFrame;
 use crate::wire::transfer::{Digest, NetworkTransfer, NodeTransfer, TRANSFER_WINDOW, TransferNumber};
 
-/// How many pieces may wait for a node: 16 MiB.
+/// Maximum number of pieces that wait for a node: 16 MiB.
 pub const MEDIA_QUEUE: usize = 256;
 
-/// How many transfers of a node run at a time.
+/// Maximum number of concurrent transfers per node.
 const MOST_TRANSFERS: usize = 256;
 
-/// After this silence of the node a transfer is dropped.
+/// Timeout of a transfer when the node is silent.
 const SILENCE: Duration = Duration::from_secs(120);
 
-/// The network's code for bytes that are not what was said of them.
+/// The network's code for bytes that do not match their announced size or hash.
 const BAD_MEDIA: u16 = 400;
 
 /// The transfers of one connection.
 pub struct Transfers {
     shared: Arc<Shared>,
     connection: u64,
-    /// To the node.
+    /// The queue to the node.
     queue: mpsc::Sender<NetworkFrame>,
     running: HashMap<TransferNumber, Running>,
 }
 
 enum Running {
-    /// Bytes come in.
+    /// Receiving bytes from the node.
     Upload(Box<Upload>),
-    /// A task answers it.
+    /// A task sends the answer.
     Answering { room: Arc<Semaphore>, task: AbortOnDropHandle<()> },
 }
 
@@ -58,7 +58,7 @@ struct Upload {
     heard: Instant,
 }
 
-/// One transfer's end of the queue.
+/// One transfer's access to the queue.
 #[derive(Clone)]
 struct Line {
     transfer: TransferNumber,
@@ -66,7 +66,7 @@ struct Line {
 }
 
 impl Line {
-    /// Queues a frame once there is room; false when the connection is gone.
+    /// Queues a frame once there is room; `false` if the connection is gone.
     async fn say(&self, frame: NetworkTransfer) -> bool {
         let frame = NetworkFrame::Transfer { transfer: self.transfer, frame };
         matches!(tokio::time::timeout(SILENCE, self.queue.send(frame)).await, Ok(Ok(())))
@@ -78,10 +78,10 @@ impl Transfers {
         Self { shared, connection, queue, running: HashMap::new() }
     }
 
-    /// Takes a frame of the node.
+    /// Handles a frame from the node.
     ///
     /// # Errors
-    /// A connection that is gone, or does not read.
+    /// The connection is gone, or the node does not read.
     pub async fn take(&mut self, session: u64, transfer: TransferNumber, frame: NodeTransfer) -> io::Result<()> {
         let session = SessionId { connection: self.connection, number: session };
         let line = Line { transfer, queue: self.queue.clone() };
