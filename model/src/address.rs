@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Domain of linked-device addresses (LIDs), the same on every network.
 pub const LID_SUFFIX: &str = "lid";
 
-/// Domain of broadcast lists; the list [`STORIES`] is the one that stories go to. Both are the same on every network.
+/// Domain of broadcast lists; the list `status` is the one that stories go to. Both are the same on every network.
 pub const BROADCAST_SUFFIX: &str = "broadcast";
 const STORIES: &str = "status";
 
@@ -138,8 +138,7 @@ impl Address {
         self.domain() == LID_SUFFIX
     }
 
-    /// Checks what the address alone shows. Whether a LID is known, and whether a number is registered, is checked
-    /// elsewhere.
+    /// Checks what the address alone shows. Whether a LID or a number is known to the network is checked elsewhere.
     pub fn check_recipient(&self, suffixes: &Suffixes) -> Result<AddressKind, Undeliverable> {
         let kind = self.kind(suffixes);
         let local = self.local();

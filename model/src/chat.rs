@@ -49,8 +49,7 @@ pub struct ChatChanges {
 }
 
 impl ChatFlags {
-    /// Applies the changes that are set. Archiving unpins the chat. `unread: false` is left to reading, which clears
-    /// the mark.
+    /// Applies the changes that are set. Archiving unpins the chat; `unread: false` is left to reading it.
     pub fn apply(&mut self, changes: &ChatChanges) {
         self.pinned = changes.pinned.unwrap_or(self.pinned);
         if let Some(archived) = changes.archived {

@@ -26,8 +26,7 @@ pub mod simulated {
     /// Puts simulated time ahead of every instant that the process may have taken from the machine's clock.
     const AHEAD: Duration = Duration::from_secs(24 * 3600);
 
-    /// The instant at which a simulation has run for `elapsed`. All simulations of the process start at the same
-    /// instant.
+    /// The instant at which a simulation has run for `elapsed`. All simulations of the process share the start.
     pub fn moment(elapsed: Duration) -> Instant {
         static BEGIN: OnceLock<Instant> = OnceLock::new();
         *BEGIN.get_or_init(|| Instant::now() + AHEAD) + elapsed

@@ -66,8 +66,7 @@ impl Plan {
 pub struct Limits {
     pub customer: Option<BucketRule>,
     pub channel: Option<BucketRule>,
-    /// Omitted while all quotas are default, because the cluster may then contain nodes of a release that does not know
-    /// the field.
+    /// Omitted while all quotas are default: nodes of a release that does not know the field may be members then.
     #[serde(default, skip_serializing_if = "StorageLimits::is_default")]
     pub storage: StorageLimits,
 }

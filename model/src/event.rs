@@ -116,8 +116,7 @@ impl Event {
         }
         let mut payload = self.payload.clone();
         let mut bytes = bytes;
-        // The loop ends: only a message's content can be this long, and after a few dozen halvings nothing of it is
-        // left.
+        // The loop ends: only a message's content is this long, and a few dozen halvings leave nothing of it.
         while bytes.len() > LARGEST_ENVELOPE && payload.halve_text() {
             bytes = self.write(&payload);
         }

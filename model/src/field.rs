@@ -225,8 +225,7 @@ impl<'a> Fields<'a> {
             outline.note(key, Times::Once, false, rule);
             return None;
         }
-        // Hot path: most bodies lack most fields and nearly all values are valid, so the path is built only for a
-        // violation.
+        // Hot path: most fields are absent and nearly all values are valid, so only a violation builds the path.
         rule(self.map.get(key)?).map_err(|violation| self.refuse(key, violation)).ok()
     }
 

@@ -2,8 +2,8 @@
 //! cluster can go back to the older release.
 //!
 //! A release reads all formats up to [`Format::LATEST`]. A cluster has one format, which its operator raises once no
-//! node will go back (`gateway format raise`). Until then no node stores or proposes what an older release would not
-//! understand.
+//! node will go back (`gateway format raise`). Until then, nothing is stored or proposed that an older release cannot
+//! read.
 
 use std::fmt;
 

@@ -26,7 +26,7 @@ macro_rules! uuid_id {
                 Self(Uuid::now_v7())
             }
 
-            /// A new identifier that says nothing of its time of creation (uuid version 4).
+            /// A new identifier that does not reveal its time of creation (uuid version 4).
             pub fn random() -> Self {
                 Self(Uuid::new_v4())
             }
@@ -155,9 +155,8 @@ impl MessageId {
         Self(format!("3EB0{}", hex::encode_upper(random)))
     }
 
-    /// The id of a message that the gateway writes by itself, derived from `because_of`, which names the cause on the
-    /// channel. The same cause always yields the same id, so that the message is written once, whichever node finds it
-    /// due.
+    /// The id of a message that the gateway writes by itself. The same cause on a channel, `because_of`, always yields
+    /// the same id, so that the message is written once, whichever node finds it due.
     pub fn derived(deployment_key: &[u8], channel: ChannelId, because_of: &str) -> Self {
         let digest = mac(deployment_key, &[channel.as_bytes(), because_of.as_bytes()]);
         Self::mint(std::array::from_fn(|place| digest[place]))

@@ -1,5 +1,4 @@
-//! The domain model of the gateway: identifiers, addresses, the channel's status machine, messages, events and error
-//! codes.
+//! The domain model: identifiers, addresses, the channel's status machine, messages, events and error codes.
 //!
 //! Pure types and functions without I/O or knowledge of Raft, storage or HTTP. Only [`clock`] and [`time`] read clocks.
 

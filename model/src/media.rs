@@ -14,8 +14,7 @@ pub const LARGEST_MEDIA: u64 = 25 * 1024 * 1024;
 /// Largest picture of a profile, a group or a newsletter: 5 MiB.
 pub const LARGEST_PICTURE: u64 = 5 * 1024 * 1024;
 
-/// The media of a message, as the message describes it. Whether its bytes are stored, and where, is in the media's own
-/// record.
+/// The media of a message, as described there. Whether and where its bytes are stored is in the media's own record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Media {
     /// The gateway's id of the media. `None` only inside the network simulator.
@@ -36,7 +35,7 @@ pub struct Media {
 }
 
 crate::words! {
-    /// As what the bytes of a message are shown. A network may keep the same bytes once for each.
+    /// The kind under which a message shows its media. A network may store the same bytes once per kind.
     #[derive(PartialOrd, Ord, JsonSchema)]
     #[schemars(rename = "DownloadType", description = "A kind of media that may be fetched when it is received.")]
     MediaKind {

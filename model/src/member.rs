@@ -47,8 +47,7 @@ pub const LONGEST_EMAIL: usize = 254;
 /// Longest label of its domain, in bytes.
 const LONGEST_LABEL: usize = 63;
 
-/// Whether a character is invisible or reverses the text direction. Such characters make two addresses look alike, or
-/// one look like another.
+/// Whether a character is invisible or reverses the text direction, so that different addresses look alike.
 fn is_unseen(letter: char) -> bool {
     matches!(letter,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'

@@ -24,8 +24,7 @@ pub struct MessageKey {
     pub remote_jid: Address,
 }
 
-/// Declares the kinds of content with their API names: first those that are stored in a chat, then those that belong to
-/// no chat.
+/// Declares the kinds of content with their API names: first those stored in a chat, then those in no chat.
 macro_rules! contents {
     (
         $($(#[$says:meta])* $stored:ident $({ $($field:tt)+ })? = $name:literal,)+
@@ -162,7 +161,7 @@ impl ContactCard {
 pub struct Surroundings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quoted: Option<Quoted>,
-    /// Addresses of those who are mentioned.
+    /// Addresses of the mentioned members.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mentions: Vec<Address>,
     /// Whether all members of the group are mentioned (`["all"]`).
@@ -178,8 +177,7 @@ pub struct Surroundings {
     /// The author of the target message, if that is in a group and not the channel's own (sent only).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_author: Option<Address>,
-    /// When the message was created, for networks that write this into the message. It stays the same when another node
-    /// sends the message again (sent only).
+    /// When the message was created, for networks that write it into the message; kept when sent again (sent only).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub said_at: Option<Timestamp>,
     /// Whether an undecryptable message of the same id came before (received only).

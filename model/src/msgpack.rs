@@ -1,7 +1,7 @@
 //! Reads and writes MessagePack like `rmp-serde`, with less code to compile.
 //!
 //! The reader of `rmp-serde` is generic down to the bytes of a number, so that the compiler instantiates all of it for
-//! every visitor of every type: half of the code compiled for the crates that store and send records. Here a single
+//! every visitor of every type: half of what was compiled for the crates that store and send records. Here a single
 //! non-generic function reads the next token, and only the dispatch from token to visitor is instantiated. The writer
 //! does the same for serialization (`docs/adr/0011-one-reader-of-messagepack.md`).
 
@@ -38,8 +38,7 @@ impl de::Error for Error {
     }
 }
 
-/// Deserializes the value at the beginning of `bytes`; trailing bytes are ignored. Strings and byte slices may be
-/// borrowed.
+/// Deserializes the value at the start of `bytes` and ignores what follows. Strings and bytes may be borrowed.
 ///
 /// # Errors
 /// [`Error`] if there is no value, or none of this type.
@@ -160,8 +159,7 @@ impl<'de> Reader<'de> {
         std::str::from_utf8(self.take(length)?).map(Token::Text).map_err(|_| Error::Text)
     }
 
-    /// Skips one value of any kind. Each token takes at least a byte, so a forged length cannot make this loop for
-    /// long.
+    /// Skips one value of any kind. Each token takes at least a byte, so a forged length cannot prolong the loop.
     fn skip(&mut self) -> Result<(), Error> {
         let mut left = 1;
         while left > 0 {

@@ -2,8 +2,7 @@
 //!
 //! A master key, which never leaves the operator's file or environment, wraps one data key per customer; data keys seal
 //! the secrets. So the master key can be rotated by wrapping the data keys again, without touching what they sealed.
-//! The cipher is XChaCha20-Poly1305, whose nonces are long enough to be drawn at random. Callers pass the randomness
-//! in.
+//! The cipher is XChaCha20-Poly1305, whose nonces are long enough to be random. Callers provide the randomness.
 
 use std::fmt;
 
@@ -178,8 +177,7 @@ impl DataKey {
 
 crate::words::hidden!(DataKey, _this => "DataKey(..)");
 
-/// Derives a key for one purpose from a secret. The derived key reveals neither the secret nor the keys of other
-/// purposes.
+/// Derives a key for one purpose. It reveals neither the secret nor the keys of other purposes.
 pub fn derive_key(secret: &[u8], purpose: &str) -> [u8; KEY_BYTES] {
     derived_key(b"gateway-derived-v1", secret, purpose.as_bytes())
 }

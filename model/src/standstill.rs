@@ -10,8 +10,7 @@ use nix::time::{ClockId, clock_gettime};
 /// Shorter pauses are ignored: no deadline in the gateway depends on such precision.
 const NOTICED: Duration = Duration::from_millis(5);
 
-/// The largest difference seen so far between `CLOCK_BOOTTIME`, which advances during a suspension, and
-/// `CLOCK_MONOTONIC`, which does not.
+/// The largest difference seen between `CLOCK_BOOTTIME`, which counts suspensions, and `CLOCK_MONOTONIC`.
 struct Seen {
     /// The difference in nanoseconds, plus 1; 0 before the first call of [`Self::look`].
     ahead: AtomicU64,
@@ -48,8 +47,7 @@ pub fn resumed_at() -> Option<Instant> {
     static SEEN: Seen = Seen::new();
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
     let origin = *ORIGIN.get_or_init(Instant::now);
-    // Read the boot clock first: a thread that is delayed between the two reads sees a smaller difference, never a
-    // larger one.
+    // Read the boot clock first: a delay between the two reads then only makes the difference smaller.
     let boot = clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from).ok()?;
     let steady = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from).ok()?;
     let resumed = SEEN.look(boot.saturating_sub(steady), || origin.elapsed())?;

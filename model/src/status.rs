@@ -29,8 +29,7 @@ impl Status {
         matches!(self, Self::LoggedOut | Self::StoppedByUser | Self::DisabledByAdmin | Self::Error | Self::Failed)
     }
 
-    /// Whether the status lasts until an API call or the network changes it. The two statuses of a login attempt do
-    /// not.
+    /// Whether the status, unlike that of a login attempt, lasts until an API call or the network changes it.
     pub fn lasts(self) -> bool {
         !matches!(self, Self::Connecting | Self::Reconnecting)
     }
@@ -64,8 +63,7 @@ pub enum OnSend {
     Unavailable,
 }
 
-/// An input to the status machine. T1 to T35 number the transitions of [`transition`]; comments elsewhere refer to
-/// them.
+/// An input to the status machine. T1 to T35 number its transitions, as comments elsewhere refer to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Trigger {
     /// `GET .../qr` or `POST .../pair-code` (T2, T30).
@@ -180,7 +178,7 @@ pub struct Move {
     pub reason: Reason,
     /// The reason of the `channel.disconnected` event to send as well. A stop or a disable sends none.
     pub disconnected: Option<DisconnectReason>,
-    /// Whether the stored credentials are deleted in the same commit.
+    /// Whether the stored credentials are wiped with the transition.
     pub wipes_credentials: bool,
 }
 
@@ -255,7 +253,7 @@ pub fn transition(from: Status, trigger: Trigger, credentials: bool) -> Result<M
         (T::Logout, LoggedOut) => Err(Refusal::NoOp),
         (T::Logout, _) => Err(Refusal::Invalid),
 
-        // State that an earlier, unfinished import left behind is wiped in the same commit.
+        // State that an earlier import left behind is wiped with the transition.
         (T::Imported, Pending | LoggedOut | StoppedByUser | Error | Failed) if !credentials => {
             Ok(Move { wipes_credentials: true, ..to_status(StoppedByUser, Reason::Restored) })
         }

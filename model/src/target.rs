@@ -110,8 +110,7 @@ pub fn judge_url(text: &str, policy: &TargetPolicy) -> Result<Target, Blocked> {
         let message = "at most 2048 bytes";
         return Err(Blocked { code: IssueCode::TooLong, reason: "length", message });
     }
-    // The URL parser drops or converts these silently; the receiver's log and the gateway's would then name different
-    // URLs.
+    // The parser drops or converts these silently; the logs of receiver and gateway would name different URLs.
     if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
         return Err(malformed("raw control/space/backslash", "must not contain spaces, control characters or \\"));
     }

@@ -1,9 +1,8 @@
 //! The interface between the gateway and a messaging network.
 //!
-//! A real driver must fit behind it, so: credentials live in a store that the gateway replicates; inbound items are
-//! acknowledged only after the gateway has committed them; the gateway mints message ids and may send one again; a send
-//! returns when the session has taken the message, and the network's acceptance arrives as an event; `kill` stops all
-//! bytes at once.
+//! A real driver must fit behind it: credentials live in a store that the gateway replicates; inbound items are
+//! acknowledged only after the gateway's commit; the gateway mints message ids and may send one again; a send returns
+//! when it is taken, and its acceptance arrives as an event; `kill` stops all bytes at once.
 
 use std::sync::Arc;
 
@@ -79,8 +78,7 @@ pub trait Session: Send + Sync {
     /// network can tell.
     async fn operate(&self, id: Uuid, operation: Operation) -> Result<(), SessionError>;
 
-    /// Stores media at the network, for a message that shows it as `kind`. Streams `bytes`; never holds all of them in
-    /// memory.
+    /// Streams media to the network, for a message that shows it as `kind`. `bytes` is never held in memory as a whole.
     async fn upload(
         &self,
         kind: MediaKind,
@@ -121,8 +119,7 @@ pub trait Session: Send + Sync {
 /// The state machine refuses commands of an old epoch, so that a late owner cannot overwrite a newer owner's state.
 #[async_trait]
 pub trait AuthStore: Send + Sync {
-    /// Reads the state applied on this node. Never blocks: a driver's client library may rely on nothing else running
-    /// meanwhile.
+    /// Reads the applied state without waiting: a driver's client library may rely on nothing else running meanwhile.
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, AuthError>;
 
     /// At most `limit` names that begin with `prefix`, in order, starting after `after`.

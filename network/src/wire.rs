@@ -20,8 +20,7 @@ use self::transfer::{NetworkTransfer, NodeTransfer, TransferNumber};
 use crate::driver::{EndReason, Identity, InboundItem, ItemId, Outbound, PairCode};
 use crate::operation::{Answer, Operation, Refused};
 
-/// Increased when a frame changes its meaning. Both sides come from one build, so a mismatch is a mistake worth
-/// reporting.
+/// Increased when a frame changes its meaning. Both sides come from one build, so a mismatch is an error to report.
 pub const WIRE_VERSION: u16 = 6;
 
 /// Larger frames are refused: no frame comes close to this size.
@@ -78,8 +77,7 @@ pub enum NetworkFrame {
     Ping,
     /// A frame for one session.
     Session { session: SessionNumber, frame: SessionFrame },
-    /// A frame of a media transfer. It is interleaved with session frames, waits behind none of them and delays them
-    /// briefly.
+    /// A frame of a media transfer, interleaved with session frames: behind none, and ahead of none for long.
     Transfer { transfer: TransferNumber, frame: NetworkTransfer },
 }
 
@@ -149,14 +147,12 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         Self { source, buffer: BytesMut::with_capacity(64 * 1024) }
     }
 
-    /// The next frame; `None` if the other side closed the connection between two frames. Cancel-safe: bytes that were
-    /// read stay buffered.
+    /// The next frame; `None` if the peer closed the connection between frames. Cancel-safe: read bytes stay buffered.
     ///
     /// # Errors
     /// A broken connection, or bytes that are not a valid frame.
     pub async fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
-        // Charge the task's budget for buffered frames too; otherwise a flood of them would starve the writer in the
-        // same task.
+        // Buffered frames must count against the task's budget, or a flood of them starves the writer.
         tokio::task::coop::consume_budget().await;
         loop {
             if let Some(body) = self.whole_frame()? {

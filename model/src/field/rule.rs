@@ -1,8 +1,7 @@
 //! Rules for single values.
 //!
-//! No rule accepts `null`: the violation that it returns for `null` carries the JSON Schema of the values that it
-//! accepts ([`Violation::wants`]), so that a rule documents itself. [`described`] adds to that schema what the rule
-//! alone cannot tell.
+//! No rule accepts `null`: its violation for `null` carries the JSON Schema of the accepted values
+//! ([`Violation::wants`]), so that a rule documents itself. [`described`] adds what the rule alone cannot tell.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -189,8 +188,7 @@ pub fn metadata(value: &Value) -> Judged<Map<String, Value>> {
     Ok(map.clone())
 }
 
-/// Whether a whole number in the value lost digits because it was read as a float. `1e30` cannot be told from such a
-/// number.
+/// Whether a whole number in the value was rounded to a float. `1e30` cannot be told from such a number.
 fn has_number_beyond_64_bits(value: &Value) -> bool {
     /// 2 to the power of 63. Whole numbers from here on are read as floats, except those that fit into `u64`.
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;

@@ -1,4 +1,4 @@
-//! What stands around a send: quote, mentions, preview, disappearing.
+//! The context of a send: quote, mentions, preview, disappearing.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -86,8 +86,7 @@ fn read_mentions(fields: &Fields<'_>, to: Option<AddressKind>, suffixes: &Suffix
     around.mentions = mentioned.into_iter().flatten().collect();
 }
 
-/// Reads the preview of the first link in the text. Nothing is fetched: it consists of the link and what the caller
-/// provides.
+/// Reads the preview of the first link: the link and what the caller provides. Nothing is fetched.
 fn read_preview(fields: &Fields<'_>) -> PreviewMode {
     fields.tell(PREVIEW, || {
         let text = |longest: usize| json!({ "type": "string", "maxLength": longest });

@@ -81,8 +81,7 @@ fn key_of(key: &Fields<'_>, suffixes: &Suffixes) -> Option<MessageKey> {
     Some(MessageKey { id: MessageId(id?), from_me: from_me?, remote_jid: remote_jid? })
 }
 
-/// Longest accepted message id, in Unicode scalar values: far longer than those that the network mints, and short
-/// enough for a store key.
+/// Longest accepted message id, in characters: far longer than the network's, short enough for a store key.
 const LONGEST_ID: usize = 255;
 
 fn not_mine(fields: &Fields<'_>, why: &str) {

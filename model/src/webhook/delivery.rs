@@ -59,8 +59,7 @@ crate::words! {
 pub enum Verdict {
     /// The receiver accepted the delivery.
     Delivered,
-    /// Retry on schedule. With `heeds_retry_after`, the receiver's `Retry-After` counts within the bounds of the
-    /// schedule.
+    /// Retry on schedule; `heeds_retry_after` applies the receiver's `Retry-After` within the schedule's bounds.
     Retry { heeds_retry_after: bool },
     /// The receiver is gone permanently: disable the endpoint and end the delivery.
     Gone,

@@ -16,8 +16,7 @@ use crate::webhook::headers::{StaticHeaders, static_headers};
 /// Maximum number of endpoints per account in a cluster whose format has no quotas.
 pub const MOST_ENDPOINTS: u32 = 50;
 
-/// Maximum total length, in bytes, of the URLs of an account's endpoints. 50 URLs of the maximum length fit; the bound
-/// exists because an event carries all of them.
+/// Maximum total bytes of the URLs of an account's endpoints, all of which an event carries; 50 of the longest fit.
 pub const MOST_URL_BYTES: usize = 128 << 10;
 
 /// Subscribes to all events, present and future.
@@ -52,7 +51,7 @@ impl EventFilter {
         }
     }
 
-    /// Parses `events`: 1 to 25 names without regard to repetitions, or `*` alone.
+    /// Parses `events`: 1 to 25 names, with duplicates removed, or `*` alone.
     fn read(fields: &Fields<'_>, required: bool) -> Option<Self> {
         const KEY: &str = "events";
         let names = || {

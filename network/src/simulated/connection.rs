@@ -45,8 +45,7 @@ pub struct Connection {
 #[derive(Default)]
 struct Roster {
     sessions: HashMap<SessionNumber, Arc<SimulatedSession>>,
-    /// Session numbers by the key of their fence, so that the watchdog checks one fence per shard instead of every
-    /// session.
+    /// Session numbers by the key of their fence: the watchdog checks one fence per shard, not every session.
     fences: HashMap<usize, (Fence, HashSet<SessionNumber>)>,
     /// Logins that were given up before the network answered, until it confirms their end.
     recalled: HashMap<SessionNumber, Recall>,
@@ -99,8 +98,7 @@ impl Connection {
                 () = self.stop.cancelled() => io::ErrorKind::ConnectionAborted.into(),
             }
         };
-        // When this task ends, even by a panic, end the sessions as well: nothing reads for them any more, yet they
-        // would look alive.
+        // End the sessions with this task, even if it panics: without a reader they would only look alive.
         let error = AssertUnwindSafe(talking).catch_unwind().await;
         let error = error.unwrap_or_else(|_| io::Error::other("reading from the network panicked"));
         tracing::debug!(%error, "the connection to the network ended");
@@ -209,8 +207,8 @@ impl Connection {
         self.roster.lock().recalled.contains_key(&session.number)
     }
 
-    /// Whether a recalled login is still unconfirmed although its fence has expired, so that another owner may own the
-    /// device by now.
+    /// Whether a recalled login is unconfirmed although its fence has expired, so that the device may have another
+    /// owner.
     pub fn has_lost_logins(&self) -> bool {
         let roster = self.roster.lock();
         roster.recalled.values().any(|recall| !recall.fence.is_live() && recall.since.elapsed() >= RECALL_WITHIN)

@@ -140,8 +140,7 @@ impl Outgoing {
                 Ok(true) => tokio::task::coop::consume_budget().await,
                 Ok(false) => {
                     self.wake.notified().await;
-                    // Let sessions whose tasks are ready queue their frames first, so that all of them go to the kernel
-                    // in one write.
+                    // Let ready tasks queue their frames first, so that all of them go to the kernel at once.
                     tokio::task::yield_now().await;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -278,8 +278,7 @@ impl SimulatedSession {
         }
     }
 
-    /// Moves the backlog into the queue as the owner reads. The task ends with the backlog, so that an idle session has
-    /// none.
+    /// Moves the backlog into the queue as the owner reads, and then ends: an idle session has no task.
     async fn carry_over(self: Arc<Self>, events: mpsc::Sender<SessionEvent>) {
         while let Ok(room) = events.reserve().await {
             let mut state = self.state.lock();

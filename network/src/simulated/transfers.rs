@@ -22,8 +22,7 @@ use crate::driver::{ByteStream, MEDIA_PIECE, MediaError, SessionError, Uploaded}
 use crate::wire::transfer::{NetworkTransfer, NodeTransfer, TRANSFER_WINDOW, TransferNumber};
 use crate::wire::{NodeFrame, SessionNumber, encode};
 
-/// Maximum number of concurrent uploads per connection; others wait. The network holds an upload in memory until it is
-/// complete.
+/// Concurrent uploads per connection; others wait. The network holds an upload in memory until it is complete.
 const UPLOADS: usize = 16;
 
 /// Timeout of a transfer when either side is silent.
@@ -224,8 +223,7 @@ pub async fn upload(
     }
 }
 
-/// Downloads bytes from the network. Returns when the first frame has arrived, so that a refusal is an error of this
-/// call.
+/// Downloads bytes from the network. Returns after the first frame, so that a refusal is an error here.
 pub async fn download(session: &Arc<SimulatedSession>, handle: &MediaHandle) -> Result<ByteStream, MediaError> {
     let mut transfer = Transfer::begin(session, NodeTransfer::Download { handle: handle.clone() })?;
     let first = transfer.next().await?;

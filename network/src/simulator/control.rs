@@ -1,5 +1,4 @@
-//! The methods behind the routes of the control API. The engine implements what phones do; routes reach it through
-//! [`Simulator::act_for`].
+//! The methods behind the control API. The engine implements phones; routes reach it by [`Simulator::act_for`].
 
 use std::time::Duration;
 

@@ -61,16 +61,14 @@ pub struct Simulator {
     shared: Arc<Shared>,
 }
 
-/// The engine and the channels that its effects go to. The lock is held for one call of the engine, never over an
-/// await.
+/// The engine and where its effects go. The lock is held for one call of the engine, never over an await.
 struct Shared {
     core: Mutex<Core>,
     /// Notified when the state may have changed and should be written.
     changes: Notify,
     /// Wakes the timer task when something is due earlier than it expects.
     earlier: Notify,
-    /// Wall-clock time at the start. Later times are computed from the monotonic clock, so that clock jumps have no
-    /// effect.
+    /// Wall-clock time at the start; later times add the monotonic clock, so that clock jumps have no effect.
     started_at: Timestamp,
     started: Instant,
     numbers: AtomicU64,

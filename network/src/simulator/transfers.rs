@@ -107,7 +107,7 @@ impl Transfers {
         if said { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
     }
 
-    /// Whether there is room for one more, once those that are over are dropped.
+    /// Whether another transfer may start; drops finished and silent ones first.
     fn has_room(&mut self) -> bool {
         self.running.retain(|_, running| match running {
             Running::Upload(upload) => upload.heard.elapsed() < SILENCE,
@@ -159,7 +159,7 @@ impl Transfers {
         self.answer(line, |line, _| async move {
             tokio::time::sleep(granted.delay).await;
             let bytes = bytes.freeze();
-            // Not said: the connection is gone, and with it whoever waited.
+            // A failure means that the connection is gone, and nobody waits any more.
             let stored = shared.with(|engine, now| engine.finish_upload(now, session, sha256, bytes));
             let _ = line.say(stored.map_or_else(|refusal| refusal, NetworkTransfer::Stored)).await;
         });
@@ -172,7 +172,7 @@ impl Transfers {
                 self.answer(line, |line, room| async move {
                     tokio::time::sleep(granted.delay).await;
                     if give(&line, &room, bytes, granted.breaks).await {
-                        // Not said: the connection is gone.
+                        // A failure means that the connection is gone.
                         let _ = line.say(NetworkTransfer::Finish { sha256 }).await;
                     }
                 });
@@ -182,7 +182,7 @@ impl Transfers {
         }
     }
 
-    /// Starts the task that answers a transfer. It ends with the connection.
+    /// Starts the task that answers a transfer and ends with the connection.
     fn answer<F: Future<Output = ()> + Send + 'static>(
         &mut self,
         line: Line,
@@ -199,7 +199,7 @@ fn broken_by_fault() -> NetworkTransfer {
     NetworkTransfer::Broken("broken off by fault".into())
 }
 
-/// Sends bytes as the node has room; false when they did not all go.
+/// Sends bytes as the node grants room; `false` if not all were sent.
 async fn give(line: &Line, room: &Semaphore, mut bytes: Bytes, breaks: bool) -> bool {
     let enough = if breaks { bytes.len() / 2 } else { 0 };
     while bytes.len() > enough {
@@ -211,7 +211,7 @@ async fn give(line: &Line, room: &Semaphore, mut bytes: Bytes, breaks: bool) -> 
         }
     }
     if breaks {
-        // Not said: the connection is gone.
+        // A failure means that the connection is gone.
         let _ = line.say(broken_by_fault()).await;
     }
     !breaks

@@ -116,8 +116,7 @@ impl SyncedPart {
 }
 
 impl Notice {
-    /// A truncated state would be a different state, so an oversized notice is dropped as a whole. `at` is the time of
-    /// the notice.
+    /// A truncated state would be a different state: an oversized notice is dropped. `at` is the notice's time.
     fn fit(&mut self, at: Timestamp) -> Fit {
         if let News::Business(news) = &mut self.news
             && let BusinessNews::OrderPlaced(order) = &mut **news

@@ -156,7 +156,7 @@ pub struct InboundItem {
 pub enum InboundKind {
     /// A message from somebody else.
     Message(InboundMessage),
-    /// A message that the channel's own phone sent (`source: device`): `from` is the channel, `to` and `chat` are the
+    /// A message of the channel's own phone (`source: device`): `from` is the channel, `to` and `chat` the
     /// conversation.
     OwnMessage(InboundMessage),
     /// A delivery or read receipt for a message of the channel.

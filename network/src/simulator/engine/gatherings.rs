@@ -1,8 +1,7 @@
 //! What groups, communities and newsletters have in common: a number, which is the local part of an address, and a map
 //! of all of their kind.
 
-/// Declares the number type of one kind, and the map of all by number. Access to one that does not exist is refused
-/// with `$missing`.
+/// Declares the number type of a kind and the map of all. Access to a missing one is refused with `$missing`.
 macro_rules! gathering {
     (
         $(#[$number:meta])* $id:ident in $domain:ident by $address:ident;

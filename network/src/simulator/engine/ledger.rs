@@ -32,8 +32,7 @@ pub struct Row {
     at: Timestamp,
 }
 
-/// The rows in copy-on-write chunks, so that a snapshot is cheap: a chunk is copied when it changes while a snapshot
-/// holds it.
+/// The rows in copy-on-write chunks: a snapshot is cheap, and a chunk is copied if it changes meanwhile.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
     chunks: Vec<Arc<Vec<Row>>>,

@@ -74,8 +74,7 @@ impl Engine {
             if !SEND_TYPES.contains(&content.type_name()) {
                 return Err(Refusal::new(BAD_REQUEST, "a device cannot send this"));
             }
-            // Not checked for phones: a phone may forward expired media, and tests need media that is gone before it is
-            // fetched.
+            // Phones are not checked: they may forward expired media, and tests need media that is gone.
             if let Some(media) = content.media() {
                 self.check_handle(media.handle.as_ref())?;
             }

@@ -114,8 +114,7 @@ impl Engine {
         }
     }
 
-    /// Makes a session live and ends the previous one of the device: fenced by a higher epoch, otherwise replaced in a
-    /// conflict.
+    /// Makes a session live and ends the previous one: fenced by a higher epoch, else replaced in a conflict.
     pub(super) fn admit(&mut self, id: SessionId) {
         let Some(session) = self.session(id) else { return };
         let Phase::LoggingIn { credentials } = &session.phase else { return };

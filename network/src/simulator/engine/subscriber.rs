@@ -240,8 +240,7 @@ impl Subscriber {
         self.inbox.iter_mut().rev().find(|entry| &*entry.message.id == id)
     }
 
-    /// Marks everything in a chat as read, in the inbox and among messages that wait for the phone, and returns what
-    /// was unread.
+    /// Marks everything in a chat as read, including messages that wait for the phone; returns what was unread.
     pub fn read_all_in(&mut self, chat: Chat) -> Vec<Arc<Message>> {
         let owner = self.number;
         let is_there = |message: &Message| message.chat_for(owner) == chat;
@@ -259,7 +258,7 @@ impl Subscriber {
         (self.inbox_start..).zip(&self.inbox).filter(|(_, entry)| !entry.read).map(|(position, _)| position)
     }
 
-    /// Resets presence, sessions and answers, which do not survive the process.
+    /// Resets what does not survive the process: presence, sessions and answers.
     pub fn begin_anew(&mut self) {
         self.presence = Presence::Unavailable;
         for device in &mut self.devices {

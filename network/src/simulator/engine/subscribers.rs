@@ -1,5 +1,4 @@
-//! All subscribers, copy-on-write, so that a snapshot is cheap: a subscriber is copied when it changes while a snapshot
-//! holds it.
+//! All subscribers, copy-on-write: a snapshot is cheap, and a subscriber is copied if it changes meanwhile.
 
 use std::collections::HashMap;
 use std::sync::Arc;
