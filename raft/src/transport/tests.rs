@@ -476,7 +476,7 @@ async fn a_peer_has_so_many_raft_requests_in_flight_and_not_one_more() {
     while answers.len() < MOST_RAFT_REQUESTS {
         let begin = || one.begin(2, Class::Log, 30, Bytes::new(), Duration::ZERO).unwrap();
         answers.extend(std::iter::repeat_with(begin).take(ROUND));
-        // The connection holds this many calls.
+        // The outbound queue cannot hold all requests at once: wait for each round to arrive.
         let deadline = Instant::now() + Duration::from_secs(20);
         while stuck.0.load(Ordering::SeqCst) < answers.len() {
             assert!(Instant::now() < deadline, "{} have arrived", stuck.0.load(Ordering::SeqCst));
