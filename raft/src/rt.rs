@@ -1,4 +1,5 @@
-//! Time and tasks of what runs in life and in simulation: the machine's clock and tokio's tasks, or those of the simulated run.
+//! Time and tasks for code that runs in production and in simulation: the system clock and tokio, or those of the
+//! simulation.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ pub use model::clock::now;
 #[cfg(feature = "simulation")]
 use crate::simulation::clock;
 
-/// Waits until a moment has come.
+/// Waits until an instant.
 pub async fn sleep_until(moment: Instant) {
     #[cfg(feature = "simulation")]
     if clock::is_running() {
@@ -17,12 +18,12 @@ pub async fn sleep_until(moment: Instant) {
     tokio::time::sleep_until(moment.into()).await;
 }
 
-/// Waits for so long.
+/// -
 pub async fn sleep(time: Duration) {
     sleep_until(now() + time).await;
 }
 
-/// Starts a task.
+/// Spawns a task.
 pub fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     #[cfg(feature = "simulation")]
     if clock::is_running() {
