@@ -123,8 +123,7 @@ impl<I: Copy + Ord> Contacts<I> {
             times.sort_unstable_by(|a, b| b.cmp(a));
             times.get(set.len() / 2).copied()
         };
-        // The oldest of all sets: a membership change in progress may end with either set, and the next leader then
-        // needs only that set.
+        // The oldest: a membership change may still end with either set, and the next leader then needs only that one.
         voters.into_iter().map(of).reduce(Option::min).flatten()
     }
 }
@@ -193,8 +192,7 @@ mod tests {
     }
 
     proptest! {
-        /// A later leader needs a majority, and every majority contains a voter that answered a request sent at the
-        /// contact time or later.
+        /// A later leader needs a majority, which includes a voter that answered a request of the contact or later.
         #[test]
         fn every_majority_holds_one_that_was_asked_no_earlier(
             answers in proptest::collection::vec((1_u64..=5, 0_u64..50), 0..20),

@@ -1,5 +1,4 @@
-//! Failpoints: steps at which a test build can be told to fail, and deliberate bugs of the driver that it can be told
-//! to have.
+//! Failpoints: steps at which a test build can be told to fail, and deliberate bugs of the driver to be enabled.
 //!
 //! Builds of the whole workspace have failpoints, release builds of the binary alone do not: see `fail` in the
 //! workspace's `Cargo.toml`. Without them, [`reach`] does nothing, [`has`] is `false`, and the compiler removes both.

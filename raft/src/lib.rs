@@ -12,9 +12,8 @@
 //! - [`supervise`]: handling of tasks that panic.
 //! - [`transport`]: mutual TLS between the nodes; also carries the calls of higher layers.
 //!
-//! An async function is compiled in each crate that awaits it, with everything that it awaits. Functions that are
-//! called rarely return a boxed future instead, which is compiled here: otherwise a quarter of the crate `shard` would
-//! be openraft.
+//! An async function is compiled in each crate that awaits it, with everything it awaits. Rarely called functions
+//! return a boxed future, which is compiled here: otherwise a quarter of the crate `shard` would be openraft.
 
 pub mod backup;
 pub mod directory;

@@ -71,8 +71,7 @@ pub struct LocalCopy {
 }
 
 impl LocalCopy {
-    /// Reads the cluster's nodes from the stored state of the directory. `met`: the data folders of the nodes that took
-    /// part in its group.
+    /// Reads the cluster's nodes from the stored directory. `met`: data folders of nodes that joined its group here.
     pub(crate) fn of_members(stored: &dyn View, met: HashMap<NodeId, Uuid>) -> Self {
         let shared = Shared::new();
         *shared.state.write() = DirectoryState::load_members(stored);

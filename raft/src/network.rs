@@ -84,8 +84,7 @@ pub(crate) struct Timeouts {
     /// Votes: they wait for the voter's core and disk. An answer counts until the candidate stands again; before that
     /// it sends pre-votes, which are answered after the vote.
     pub(crate) vote: Duration,
-    /// Heartbeats: they wait for the follower's core, and the next one for the answer. Followers must hear one within
-    /// the shortest election timeout.
+    /// Heartbeats: wait for the follower's core, and the next one for the answer; below the shortest election timeout.
     pub(crate) heartbeat: Duration,
 }
 

@@ -17,9 +17,8 @@ use crate::types::GatewayTypes;
 /// More than one, so that an entry does not wait for the previous one's round trip and sync.
 const APPENDS_IN_FLIGHT: usize = 16;
 
-/// How long a shard's commit position waits for entries to travel with: as long as a busy shard may pause between two
-/// entries. Nothing waits for it on followers: an owner answers from its own state, and a new leader commits what it
-/// holds.
+/// How long a shard's commit position waits to travel with entries: as long as a busy shard may pause between them. No
+/// follower needs it sooner: an owner answers from its own state, and a new leader commits what it holds.
 const COMMIT_PATIENCE: Duration = Duration::from_millis(40);
 
 /// Zero for the directory: its commits are rare, and some calls return only when every node has applied them.

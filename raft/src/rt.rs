@@ -1,5 +1,4 @@
-//! Time and tasks for code that runs in production and in simulation: the system clock and tokio, or those of the
-//! simulation.
+//! Time and tasks, real or simulated: the system clock and tokio, or those of the simulation.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -18,7 +17,7 @@ pub async fn sleep_until(moment: Instant) {
     tokio::time::sleep_until(moment.into()).await;
 }
 
-/// -
+/// Waits for a duration.
 pub async fn sleep(time: Duration) {
     sleep_until(now() + time).await;
 }

@@ -44,8 +44,7 @@ pub(crate) fn panics() -> BTreeMap<String, u32> {
 
 /// Runs a task to its end; restarts it after a panic, without limit.
 ///
-/// For tasks that handle customers' data: data that makes a task panic may do so on every node, and then no node may
-/// stop because of it.
+/// For tasks that handle customers' data: data that makes a task panic may do so on every node, and must stop none.
 pub async fn restarted<T, F: Future<Output = T>>(task: &'static str, mut begin: impl FnMut() -> F) -> T {
     telemetry::task_begun(task);
     let mut pause = FIRST_PAUSE;

@@ -9,7 +9,7 @@ use metrics::{
 
 use crate::machine::GroupId;
 
-/// Names metrics, and tells the recorder that is installed what they are.
+/// Defines the names of metrics, and describes them to the installed recorder.
 macro_rules! metrics {
     ($($name:ident = $text:literal, $describe:ident!($($unit:ident,)? $about:literal);)*) => {
         $(const $name: &str = $text;)*

@@ -11,9 +11,8 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// How long after the lease (the shortest election timeout) a follower stands for election at the earliest; at the
-    /// latest, it does so another shortest election timeout after the lease. Candidates that stand at once split the
-    /// votes, so the span must be several round trips.
+    /// How long after the lease, the shortest election timeout, a follower stands for election at the earliest; at the
+    /// latest, it is as long as the lease. The span must be some round trips, as simultaneous candidates fail.
     pub(crate) fn after_lease(&self) -> Duration {
         (self.election_max.saturating_sub(self.election_min)).clamp(self.heartbeat * 5 / 4, self.election_min / 2)
     }

@@ -100,7 +100,6 @@ pub(crate) struct Waiter<T>(pub(crate) oneshot::Sender<T>);
 
 impl<C: RaftTypeConfig, T: OptionalSend + 'static> Responder<C, T> for Waiter<T> {
     fn on_complete(self, result: T) {
-        // -
         let _ = self.0.send(result);
     }
 }
@@ -130,7 +129,6 @@ pub(crate) fn log_id(term: u64, index: u64) -> LogId {
     LogId::new(openraft::vote::leader_id_std::CommittedLeaderId::new(term), index)
 }
 
-/// -
 pub(crate) fn term_of(id: &LogId) -> u64 {
     id.leader_id.term
 }

@@ -2,9 +2,8 @@
 //! while any node presents a certificate of the former one.
 //!
 //! ```text
-//! Rotate ──► Wanted ──► Announced ──── every node trusts it ────► Overlapping ──── every node shows a certificate of
-//! it ──► over
-//!                  a key is made    the former signs, and is trusted       the new one signs, both are trusted
+//! Rotate ──► Wanted ──► Announced ── every node trusts it ──► Overlapping ── every node shows its certificate ──► over
+//!                  a key is made    the former signs, and is trusted   the new one signs, both are trusted
 //! ```
 //!
 //! The former authority's key is dropped when the new one takes over.
@@ -41,8 +40,7 @@ pub enum AuthorityCommand {
     Rotate,
     /// The next authority's certificate and its sealed key.
     Announce { certificate: String, key: SealedKey },
-    /// The new authority takes over. Rejected while there is a member that is not in `trusting`, the nodes that trust
-    /// it.
+    /// The new authority takes over. Rejected while a member is not in `trusting`, the nodes that trust it.
     TakeOver { trusting: Vec<NodeId> },
     /// Ends the trust in the former authority. Rejected while there is a member that is not in `renewed`, the nodes
     /// that present certificates of the present one.

@@ -146,8 +146,7 @@ impl Command {
     /// The format that a cluster must have before this is proposed.
     pub fn format(&self) -> Format {
         match self {
-            // Release 0.1.0 knows the commands of the first format. This one is proposed only once every node has
-            // confirmed that it understands it.
+            // Release 0.1.0 lacks this command, but it is proposed only once every node has confirmed support.
             Self::RaiseFormat { .. } => Format::FIRST,
             Self::Secrets(command) => command.format(),
             Self::ExpireEnded { .. } | Self::EndPart { .. } | Self::Authority(_) => Format::THIRD,

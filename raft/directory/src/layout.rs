@@ -16,8 +16,7 @@ pub struct LayoutRecord {
     pub moves: Vec<MoveRecord>,
     /// Number of moves that run at once.
     pub at_once: u16,
-    /// Started by the cluster itself: to restore the number of replicas, or because a node had much more load than
-    /// others.
+    /// Started by the cluster itself: to restore the number of replicas, or because a node had far more load.
     pub automatic: bool,
     pub began_at: Timestamp,
     /// Set when no move is waiting or running any more.
@@ -80,8 +79,7 @@ impl LayoutRecord {
 /// Commands about the placement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LayoutCommand {
-    /// Starts a change. Its number must be the next one, so that a plan is only applied to the placement that it was
-    /// made for.
+    /// Starts a change. Its number must be the next one: a plan only fits the placement that it was made for.
     Begin(LayoutRecord),
     /// Starts one of the moves: from now on, the placement names the shard's new replicas.
     Start { number: u64, shard: ShardId },

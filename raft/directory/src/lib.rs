@@ -7,8 +7,7 @@
 //!   the cluster's authority. [`deletions`]: what ends with a channel or a customer.
 //! - [`members`]: the life cycle of nodes. [`layout`]: changes of the placement.
 //! - [`audit`]: reading the audit log. [`observed`]: what the cluster itself records there.
-//! - [`state`]: the pure function from state and command to reply; [`machine`] drops repeats, and maintains a node's
-//!   copy.
+//! - [`state`]: the pure function from state and command to reply; [`machine`] drops repeats and keeps a node's copy.
 //! - [`keys`]: keys of the records in the store.
 
 pub mod audit;

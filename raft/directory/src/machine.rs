@@ -62,8 +62,7 @@ impl<M: Mirror> DirectoryMachine<M> {
     }
 }
 
-/// Clears the replies of proposals that are too old to be repeated. Depends on the log index only, so that replicas
-/// agree.
+/// Clears replies of proposals too old to be repeated. Depends on the log index only, so that replicas agree.
 fn clear_old_replies(index: u64, store: &mut dyn State) {
     let range = (keys::applied_order(0), keys::applied_order(index.saturating_sub(REPEATS_KEPT)));
     for (key, id) in store.scan_range(range, usize::MAX) {

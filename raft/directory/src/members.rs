@@ -86,8 +86,7 @@ pub enum MemberCommand {
     Undrain(NodeId),
     /// Starts a node's removal.
     Leave(NodeId),
-    /// Starts a node's removal if, as at the time of the check, these others hold replicas and no other removal is
-    /// running. From format 3 on.
+    /// Like `Leave`, if still these others hold replicas and no other removal is running. From format 3 on.
     LeaveBehind { node: NodeId, others: BTreeSet<NodeId> },
     /// Completes the removal, when nothing is placed on the node any more.
     Remove(NodeId),

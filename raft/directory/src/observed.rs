@@ -27,8 +27,7 @@ pub fn is_observation(action: &str) -> bool {
     ALL.contains(&action)
 }
 
-/// Entry for an event that a node saw. The same event at the same time gets the same id, so it is one entry however
-/// often it is written.
+/// Entry for an event that a node saw. Event and time determine its id, so writing it again changes nothing.
 pub fn entry(
     seen_by: NodeId,
     action: &str,

@@ -27,15 +27,13 @@ pub struct ClusterRecord {
     /// Key from which event ids are derived.
     pub deployment_key: SealedKey,
     pub formed_at: Timestamp,
-    /// Format of what nodes may store and propose. Not written while a release that does not know this field may be a
-    /// member.
+    /// Format of what nodes may store and propose. Not written while a release without it may be a member.
     #[serde(default, skip_serializing_if = "Format::is_first")]
     pub format: Format,
     /// The latest replacement of the master key. Not written before the first one, as for [`Self::format`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<MasterExchange>,
-    /// The key that signs session tokens, once it was rotated; before that, it is derived from the deployment's key.
-    /// From format 3 on.
+    /// Signs session tokens once it was rotated; before, a key derived from the deployment's does. From format 3 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<SessionKey>,
     /// The latest rotation of the customers' data keys. From format 3 on.

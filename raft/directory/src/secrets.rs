@@ -2,8 +2,7 @@
 //! key, a bounded number at a time, while the cluster works.
 //!
 //! ```text
-//! nodes are restarted with both keys ── Begin ──► the new one is the cluster's ── Rewrap ... Rewrap ── End ──► the old
-//! one goes
+//! nodes restart with both keys ── Begin ──► the new one is the cluster's ── Rewrap ... ── End ──► the old one goes
 //! ```
 //!
 //! Also the rotation of the key that signs session tokens (a new key signs, and the previous one verifies until its

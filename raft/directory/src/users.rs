@@ -1,7 +1,6 @@
 //! Members and their logins: records and commands.
 //!
-//! None of the stored values grants access by itself: passwords are argon2id hashes, tokens are SHA-256 of random
-//! bytes.
+//! None of the stored values grants access: passwords are argon2id hashes, tokens are SHA-256 of random bytes.
 
 use std::fmt;
 

@@ -106,8 +106,7 @@ pub trait State: View {
 
 /// A replicated state machine.
 pub trait Machine: Send + 'static {
-    /// Rebuilds what the machine keeps in memory from the state: at the start, and after a snapshot has replaced the
-    /// state.
+    /// Rebuilds the machine's memory from the state: at the start, and after a snapshot has replaced the state.
     fn restore(&mut self, state: &dyn View);
 
     /// Applies one committed command and returns the reply to its proposer.

@@ -8,8 +8,7 @@ use serde::de::DeserializeOwned;
 /// Version of the encoding. Which records exist, with which fields, depends on the cluster's format.
 const VERSION: u8 = 1;
 
-/// Size in bytes that most records fit into. Records are copied into the state at once, so unused capacity is freed
-/// soon.
+/// Capacity in bytes that fits most records. They are copied into the state at once, so excess is freed soon.
 const USUAL: usize = 192;
 
 pub fn encode<T: Serialize>(record: &T) -> Vec<u8> {

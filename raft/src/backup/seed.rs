@@ -117,8 +117,7 @@ impl SeedGroup<'_> {
         Ok(())
     }
 
-    /// Makes the node the group's only voter, with a log that begins after the state; then reads the state again and
-    /// compares.
+    /// Makes the node the group's only voter, with a log that begins after the state; then verifies the stored state.
     ///
     /// # Errors
     /// When the disk fails, or the stored pairs differ from those that were put. Each key must have been put only once.

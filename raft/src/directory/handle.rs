@@ -345,8 +345,7 @@ impl Directory {
             // A removed node's copy must become too old: from then on, no update waits for that node.
             Request::Confirm { .. } if self.is_removed(from) => Answer::NotLeader,
             Request::Confirm { budget } => {
-                // Recorded before the index is read: an update that commits meanwhile must take this answer into
-                // account.
+                // Recorded before the index is read: an update that commits meanwhile must respect this answer.
                 self.others_as_leader().answered(from);
                 // Only as the leader: another leader would not take this answer into account.
                 let index = self.group.leader_read_index(Instant::now() + budget).await;

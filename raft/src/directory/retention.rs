@@ -85,8 +85,7 @@ impl Directory {
         self.expire_ended(keys, channels, before).await && more
     }
 
-    /// Expires some ended keys of an account that has too many. Returns whether there was such an account, and it
-    /// succeeded.
+    /// Expires ended keys of an account that has too many. Returns whether there was one, and it succeeded.
     async fn expire_keys_step(&self) -> bool {
         let before = Timestamp::now().minus(ENDED_LATELY);
         let keys = self.read(|state| state.ended_beyond(MOST_ENDED_KEYS, before, STEP));

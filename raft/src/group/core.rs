@@ -158,8 +158,7 @@ impl Core {
         *self.heard.lock() = Some((leader, Instant::now()));
     }
 
-    /// On the leader: sends a heartbeat. On another node: enables openraft's clock if no leader was heard within
-    /// `silence`.
+    /// On the leader: sends a heartbeat. Elsewhere: enables openraft's clock if no leader was heard within `silence`.
     pub(crate) fn beat(&self, silence: Duration) {
         let Some(raft) = self.raft() else { return };
         let is_beating = leads(&raft.server_metrics().borrow_watched(), self.node) && begin_heartbeat(&raft);
@@ -181,8 +180,7 @@ impl Core {
         }
     }
 
-    /// Checks a leader's claim about the log before openraft sees it; returns false when it must be refused. Ends the
-    /// node if the claim contradicts the local log.
+    /// Checks a leader's claim about the log ahead of openraft; false if it is refused. A contradiction ends the node.
     pub(crate) fn judge_leader(&self, running: &Running, vote: &Vote, prev: Option<LogId>, entries: &[Entry]) -> bool {
         match running.log.contradiction(vote, prev, entries) {
             Ok(None) => true,

@@ -130,8 +130,7 @@ pub struct Members {
     pub learners: BTreeSet<NodeId>,
     /// Whether a membership change is in progress (joint consensus): commits then need a quorum of both voter sets.
     pub joint: bool,
-    /// Whether this membership is committed. Until then, the next leader may still use the previous membership, and
-    /// need its votes.
+    /// Whether this membership is committed. Until then, the next leader may use the former one and need its votes.
     pub committed: bool,
 }
 
@@ -249,9 +248,8 @@ impl Group {
         self.core.leadership.borrow().leader
     }
 
-    /// The leader as this replica knows it (`Some(None)`: none); `None` if this node is not a voter and may not hear of
-    /// leaders. Called for every call from another node, so it reads a published value and never waits for the group's
-    /// core, as [`Group::members`] may.
+    /// The leader as this replica knows it; the outer `None` if it is not a voter and may not hear of leaders. Called
+    /// for every call from another node: it never waits for the group's core, as [`Group::members`] may.
     pub fn known_leader(&self) -> Option<Option<NodeId>> {
         let known = self.core.leadership.borrow();
         known.votes.then_some(known.leader)
@@ -282,8 +280,7 @@ impl Group {
     /// [`Group::read_index`], answered by this node as the leader only.
     ///
     /// # Errors
-    /// Fails when another node is the leader: a caller that tracks its own answers as leader must not use another
-    /// leader's index.
+    /// Fails if another node is the leader: a caller that tracks its own answers as leader needs its own index.
     pub async fn leader_read_index(&self, deadline: Instant) -> Result<u64, ReadError> {
         let reading = self.core.leader_read_index();
         tokio::time::timeout_at(deadline.into(), reading).await.unwrap_or(Err(ReadError::TimedOut))
@@ -437,9 +434,8 @@ pub fn has_caught_up(index: u64, last: u64) -> bool {
     index + CAUGHT_UP >= last
 }
 
-/// Whether the members of `voters` that are in `caught_up` form a majority, so that the group can commit at once.
-/// Current voters count too: one that is down or waits for a snapshot would block the group if the change left no
-/// majority without it.
+/// Whether those of `voters` that are in `caught_up` form a majority, so that the group can commit at once. Even a
+/// current voter may be down or wait for a snapshot, and block a group that has no majority without it.
 pub fn has_quorum(voters: &BTreeSet<NodeId>, caught_up: &BTreeSet<NodeId>) -> bool {
     voters.intersection(caught_up).count() > voters.len() / 2
 }

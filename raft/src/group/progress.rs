@@ -16,9 +16,8 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// A leader that makes no progress for this long is stalled.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A quorum may be waiting for a voter that is receiving a snapshot, and a new leader would only restart it. A stalled
-/// leader that sends one therefore steps down only after `COPYING` without new snapshot bytes, or after `COPIED` in any
-/// case.
+/// A quorum may wait for a voter that is receiving a snapshot, which a new leader would only restart. A stalled leader
+/// that sends one steps down only after `COPYING` without new bytes, or after `COPIED` in any case.
 const COPYING: Duration = Duration::from_secs(60);
 const COPIED: Duration = Duration::from_secs(600);
 
@@ -117,17 +116,16 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Takes a leader's current standing; `None` if this node is not the leader. `reaches_quorum` is true if a majority
-    /// answers and has room: otherwise no other node could be elected, or do better. A retired leader may have acted as
-    /// an owner for up to `right` before that ends.
+    /// Takes a leader's current standing; `None` if this node is not the leader. `reaches_quorum`: a majority answers
+    /// and has room; without it, no other could be elected or do better. `right`: how long a retired leader may act as
+    /// owner.
     pub(crate) fn look(&mut self, now: Option<Standing>, reaches_quorum: bool, right: Duration) -> Verdict {
         let moved = |was: Standing, is: Standing| (was.term, was.held, was.applied) != (is.term, is.held, is.applied);
         let stands_still = match (self.seen, now) {
             (Some(was), Some(is)) => was.applied < was.last && is.applied < is.last && !moved(was, is),
             _ => false,
         };
-        // Between the end of a snapshot and the receiver's next acknowledgement no snapshot is being sent, so the
-        // previous check counts too.
+        // No snapshot is being sent between its end and the receiver's next answer, so the previous check counts too.
         let waits_for_copy = [self.seen, now].into_iter().flatten().any(|at| at.copied.is_some() && at.held < at.last);
         // Only more bytes count: a snapshot that restarts over and over and never completes is no progress.
         let bytes = |at: Option<Standing>| at.and_then(|at| at.copied).unwrap_or(0);

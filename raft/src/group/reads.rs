@@ -22,8 +22,7 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// Waits for a round that begins after this call: one that is already running may miss what another node has just
-    /// answered.
+    /// Waits for a round that begins after this call: a running one may miss what another node has just answered.
     pub(super) async fn join(&self, core: &Arc<Core>) -> Result<u64, ReadError> {
         let (waiting, result) = oneshot::channel();
         let start = {

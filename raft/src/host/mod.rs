@@ -133,9 +133,8 @@ pub(crate) fn config(timing: &Timing, limits: &LogLimits, name: String) -> Confi
     Config {
         cluster_name: name,
         heartbeat_interval: millis(timing.heartbeat),
-        // In openraft, `election_timeout_max` is also the lease that followers grant a leader; after it, they wait a
-        // random time between the two before they stand for election. The fence relies on the lease being the shortest
-        // election timeout.
+        // In openraft, `election_timeout_max` is also the lease that followers grant; they stand for election a random
+        // time between the two after it. The fence relies on the lease being the shortest election timeout.
         election_timeout_min: millis(timing.after_lease()),
         election_timeout_max: millis(timing.election_min),
         // A node that was partitioned must not disrupt the group with a higher term when it returns.

@@ -75,8 +75,7 @@ pub struct GroupReport {
 /// and the latest writes are not on disk yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyProgress {
-    /// Bytes sent of the snapshot; if none is being sent, the share of `total` that equals the share of the log it
-    /// holds.
+    /// Bytes sent of the snapshot; if none is being sent, `total` times the share of the log that the learner holds.
     pub copied: u64,
     pub total: u64,
 }

@@ -149,8 +149,7 @@ impl Numbered {
             }
             service::APPEND => tracked(&held, append(core, body, takes_entries, Until::Synced)),
             service::HEARTBEAT => tracked(&held, heartbeat(from, core, body)),
-            // Without room, the transfer is dropped: its parts take up room, and the leader restarts it until there is
-            // room.
+            // Without room, the transfer is dropped: its parts take some. The leader restarts it until there is room.
             service::SNAPSHOT_BEGIN | service::SNAPSHOT_CHUNK if !takes_entries => {
                 services.incoming.lock().of.remove(&group);
                 return Err(status::NO_GROUP);
@@ -269,9 +268,8 @@ async fn try_append(
     Ok(response)
 }
 
-/// Answers a heartbeat as soon as the core has processed it; `None` if the core has stopped. openraft answers only
-/// after all pending log writes: with slow disks on the followers, the leader's owner would lose its lease as if it
-/// were partitioned.
+/// Answers a heartbeat once the core has processed it; `None` if the core has stopped. openraft answers after all
+/// pending log writes: with slow disks on followers, the leader's owner would lose its lease as if partitioned.
 async fn taken(raft: &Raft, heartbeat: AppendEntriesRequest<TypeConfig>) -> Option<AppendEntriesResponse<TypeConfig>> {
     let (vote, (said, keeps_to_it)) = (heartbeat.vote, oneshot::channel());
     let mut answered = pin!(raft.append_entries(heartbeat));

@@ -135,8 +135,7 @@ impl GroupLog {
     /// disk read if that entry is no longer in memory, which is rare.
     ///
     /// openraft does not check this: it assumes that every leader has the same entries up to the local commit position.
-    /// That holds unless voters have lost what they acknowledged; two replicas would then continue with different
-    /// entries.
+    /// That holds unless voters have lost acknowledged entries; replicas would then continue with different ones.
     pub(crate) fn contradiction(
         &self,
         vote: &Vote,

@@ -11,8 +11,7 @@ use openraft_rt_sim::{SimJoinHandle, SimRuntime};
 /// An instant of the run.
 pub type Instant = openraft_rt_sim::SimInstant;
 
-/// Runs one simulation to its end, and drops the tasks that it leaves behind. Meanwhile, [`crate::rt`] uses simulated
-/// time.
+/// Runs one simulation, and drops the tasks that it leaves behind. Meanwhile, [`crate::rt`] uses simulated time.
 pub fn run<F: Future>(seed: u64, simulation: F) -> F::Output {
     // Tasks that are dropped with the run may ask for the time, too.
     let elapsed = || Instant::try_now().map_or(Duration::ZERO, Instant::elapsed_since_start);

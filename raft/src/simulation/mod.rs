@@ -1,5 +1,4 @@
-//! Raft groups on simulated time, disks and network: a seed determines a run, which is the same whenever it is
-//! repeated.
+//! Raft groups on simulated time, disks and network: a seed determines a run, which is the same each time.
 //!
 //! openraft with this gateway's settings, the rules of [`crate::group`] and the machines are real. The clock and the
 //! scheduler (`openraft-rt-sim`), the disks of log and state, and the network are simulated.

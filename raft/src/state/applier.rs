@@ -60,8 +60,7 @@ pub(crate) struct Applier {
     /// Snapshots that are being sent to peers, and the largest size of the log meanwhile.
     copies: Arc<Copies>,
     most_log_bytes: u64,
-    /// Whether openraft has started. It treats a snapshot that it is given before as one that was built, and may purge
-    /// the log up to it.
+    /// Whether openraft has started. A snapshot given to it before counts as built: it may purge the log up to that.
     pub(crate) begun: Arc<AtomicBool>,
     _right: OwnedMutexGuard<()>,
 }
@@ -278,16 +277,14 @@ impl RaftStateMachine<TypeConfig> for Applier {
             let is_full = batch.entries >= BATCH_ENTRIES || self.overlay.bytes >= BATCH_BYTES;
             if is_full || batch.started.elapsed() >= BATCH_TIME {
                 self.commit(&mut batch)?;
-                // This task shares its threads with votes and heartbeats of all groups, and after a restart it may have
-                // seconds of entries to apply.
+                // Votes and heartbeats share these threads, and a restarted node may apply entries for seconds.
                 tokio::task::yield_now().await;
             }
         }
         if batch.entries > 0 { self.commit(&mut batch) } else { Ok(()) }
     }
 
-    /// A new snapshot lets the log be purged, but a peer that is receiving a snapshot needs the log from where that one
-    /// ends.
+    /// A snapshot lets the log be purged, but a peer that receives an earlier one needs the log from that one's end.
     async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Self::SnapshotBuilder> {
         if !force && self.keeps_log() { None } else { Some(self.get_snapshot_builder().await) }
     }

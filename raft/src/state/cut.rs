@@ -20,8 +20,7 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// Requests the state at the moment when `index` is applied. The receiver gets nothing if that was before, or never
-    /// happens.
+    /// Requests the state as of `index`. The receiver gets nothing if that was applied before, or never is.
     pub(crate) fn want(&self, index: u64) -> oneshot::Receiver<Taken> {
         let (out, taken) = oneshot::channel();
         let mut wanted = self.out.lock();

@@ -19,8 +19,7 @@ pub(crate) struct Overlay {
     changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     /// Bytes of keys and values in the batch, used to limit its size.
     pub(super) bytes: usize,
-    /// Cache of the written state, never of the batch's changes. The lock, never contended, is there because reads
-    /// update it.
+    /// Cache of the written state, never of the batch's changes. Locked, never contended, because reads update it.
     recent: Mutex<Recent>,
 }
 

@@ -34,7 +34,6 @@ impl Kind {
     const ALL: [Self; 5] = [Self::Request, Self::Response, Self::Refusal, Self::Ping, Self::Pong];
 }
 
-/// -
 #[derive(Clone, Debug)]
 pub(super) struct Message {
     pub(super) kind: Kind,

@@ -79,8 +79,7 @@ impl Hello {
         if theirs != ours.cluster_id {
             return Some(format!("node {} is of cluster {theirs}, not of {}", self.node, ours.cluster_id));
         }
-        // An owner acts for as long as followers with its own timing elect no other leader; followers with a shorter
-        // one would do so earlier.
+        // An owner relies on its own timing: with a shorter one, followers elect another leader earlier.
         let (theirs, ours) = (self.election_min?, millis(election_min));
         (theirs != ours).then(|| {
             format!(

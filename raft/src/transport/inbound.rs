@@ -288,8 +288,7 @@ impl Session {
     }
 }
 
-/// An answer, or a refusal if it is too large: a message that exceeds a frame would end the connection and all its
-/// calls.
+/// An answer, or a refusal if it is too large: exceeding a frame would end the connection and all its calls.
 fn response(id: u64, body: Bytes, patience: Duration) -> Outgoing {
     if body.len() <= MAX_BODY {
         return Outgoing::new(Kind::Response, id, 0, body, patience);

@@ -1,9 +1,8 @@
 //! Communication between nodes: framed streams over mutual TLS, one connection for each class of traffic.
 //!
-//! Each node dials its peers; a connection carries calls in one direction and their answers in the other. Votes,
-//! heartbeats, log entries and snapshots run on the Raft runtime, so that a busy API cannot delay them. Connections for
-//! the calls of higher layers run on the runtime on which these calls are made and handled, because every change of
-//! runtime wakes a thread.
+//! Each node dials its peers; a connection carries calls one way and answers the other. Votes, heartbeats, log entries
+//! and snapshots run on the Raft runtime, so that a busy API cannot delay them. Connections for calls of higher layers
+//! run on the runtime where these are made and handled, because every change of runtime wakes a thread.
 
 pub mod admission;
 mod frame;

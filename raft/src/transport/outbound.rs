@@ -196,8 +196,7 @@ impl Keeper {
                 }
             };
             self.note(Some(&error));
-            // Waiting calls fail now. Unsent messages are not sent later, because their callers are told of the
-            // failure.
+            // Waiting calls fail now, and unsent messages are not sent later: their callers are told of the failure.
             self.waiting.fail_all(&error);
             // Calls that were enqueued since fail with their messages.
             while let Ok(unsent) = self.queue.try_recv() {

@@ -31,9 +31,8 @@ impl Outgoing {
 /// Writes the queue's messages until the queue ends or the stream fails. Skips messages that are no longer `wanted`
 /// when their turn comes: on a slow link, cancelled requests would delay those that replace them.
 ///
-/// For calls, the task yields before it closes a frame, so that tasks that are ready enqueue their calls first: a frame
-/// costs both nodes the same whatever the number of its messages. Raft's messages do not wait for other tasks, which
-/// may be applying entries.
+/// For calls, the task yields before it closes a frame, so that ready tasks enqueue theirs first: a frame costs the
+/// same for one message or many. Raft's messages do not wait for other tasks, which may be applying entries.
 pub(super) async fn write(
     class: Class,
     stream: &mut (impl AsyncWrite + Unpin),

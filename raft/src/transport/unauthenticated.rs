@@ -124,8 +124,7 @@ pub(super) async fn answer(
     stream.shutdown().await
 }
 
-/// Accepts servers that present the certificate of this authority, and one of their own that the authority has signed
-/// for a node.
+/// Accepts servers that present this authority's certificate, and one that it has signed for a node as their own.
 #[derive(Debug)]
 struct Pinned {
     authority: [u8; 32],

@@ -48,8 +48,7 @@ impl DirectoryState {
             SecretsCommand::ChangeDataKeys { customers } if rotation.changed_at.is_none() => {
                 customers.iter().try_for_each(|each| self.is_under_master(&each.key))?;
                 for Rewrapped { customer, key } in customers {
-                    // A customer that has a new key already keeps it: values sealed since could not be opened
-                    // otherwise.
+                    // A customer with a new key keeps it: values sealed since could not be opened otherwise.
                     let known = self.customers.get(&customer).filter(|known| known.former_data_key.is_none());
                     if let Some(known) = known.cloned() {
                         let former_data_key = Some(Box::new(known.data_key.clone()));

@@ -57,8 +57,7 @@ impl DirectoryState {
 
     /// Removes channel records; the shards have deleted their data when the channels were deleted.
     fn remove_channels(&mut self, customer: CustomerId, most: usize, update: &mut Update<'_>) -> usize {
-        // There is no index of deleted channels, as this happens once per customer. Sorted, because the map's order
-        // differs between replicas.
+        // No index of deleted channels: needed once per customer. Sorted, as the map's order differs between replicas.
         let of_customer = self.channels.values().filter(|channel| channel.customer_id == customer);
         let mut ids: Vec<_> = of_customer.map(|channel| channel.id).collect();
         ids.sort_unstable();

@@ -40,9 +40,8 @@ impl DirectoryState {
         judge(self.live_keys(customer.id)).or_else(|_| judge(self.usable_keys(customer.id, at)))
     }
 
-    /// Rejects a URL that would make the account's URLs too long in total, because an event names all endpoints that
-    /// want it. A URL no longer than the one it replaces is accepted, so that accounts from before the limit can
-    /// shrink.
+    /// Rejects a URL that would make the account's URLs too long in total: an event names all endpoints that want it. A
+    /// URL no longer than the one it replaces is accepted, so that accounts from before the limit can shrink.
     pub fn judge_urls(
         &self,
         customer: CustomerId,

@@ -109,8 +109,7 @@ impl DirectoryState {
         update.done(Change::Layout, Reply::Done)
     }
 
-    /// Rejects a key that is not sealed under the cluster's master key: otherwise a completed replacement would not
-    /// stay so.
+    /// Rejects a key under another master key than the cluster's, so that a completed replacement stays complete.
     pub(super) fn is_under_master(&self, key: &WrappedKey) -> Result<(), Rejection> {
         match &self.cluster {
             Some(cluster) if cluster.master() != key.master => Err(Rejection::OtherMasterKey(cluster.master())),

@@ -1,5 +1,4 @@
-//! Limits: full disks, entries that are too large, followers that need a snapshot because the log no longer reaches
-//! them.
+//! Limits: full disks, entries that are too large, followers that the log no longer reaches, and snapshots.
 
 use super::*;
 use crate::codec;
