@@ -22,7 +22,7 @@ pub const CHECK_CHANGED: &str = "check.changed";
 
 const ALL: [&str; 5] = [NODE_STARTED, NODE_LOST, NODE_BACK, TAKEN_OVER, CHECK_CHANGED];
 
-/// Whether the action is an event that the cluster observed rather than something that somebody did.
+/// Whether the action is an event that the cluster observed, and not an action of a user or operator.
 pub fn is_observation(action: &str) -> bool {
     ALL.contains(&action)
 }

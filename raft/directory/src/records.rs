@@ -42,7 +42,7 @@ pub struct ClusterRecord {
 }
 
 impl ClusterRecord {
-    /// The master key that everything is to be sealed under: the one that seals the deployment's own key.
+    /// The master key that must seal everything: the one that seals the deployment's own key.
     pub fn master(&self) -> MasterKeyId {
         self.deployment_key.wrapped_by.master
     }
@@ -275,7 +275,7 @@ pub struct AuditEntry {
 }
 
 impl AuditEntry {
-    /// A successful action of somebody who made no request.
+    /// A successful action that was not an HTTP request.
     pub fn done(id: AuditId, action: &str, actor: AuditActor, target: AuditTarget, created_at: Timestamp) -> Self {
         let (action, target, success) = (action.to_owned(), Some(target), true);
         let (customer_id, ip, user_agent, request_id, details) = (None, None, None, None, BTreeMap::new());

@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How long the deleting node has to complete a deletion before the leader takes over.
 const FIRST_TRY: Duration = Duration::from_secs(15);
 
-/// Every so many checks, the audit log is checked for entries that an earlier release left out.
+/// Number of checks from one check of the audit log, for entries that an earlier release left out, to the next.
 const LOOKS_PER_AUDIT: u32 = 12;
 
 /// Age up to which the leader checks ended deletions.

@@ -52,7 +52,7 @@ pub(crate) struct Running {
     /// Until this instant, this node grants no votes, not even its own.
     ///
     /// openraft forgets on restart which leader the node has promised to keep to. A leader whose heartbeat it answered
-    /// just before counts on that promise for the shortest election timeout, and its owner may use sessions that long.
+    /// just before counts on that promise for the shortest election timeout, and its owner uses the network until then.
     pub(crate) votes_from: Instant,
     /// Cancelled when one of openraft's tasks has panicked: the group has to be restarted.
     pub(crate) panicked: CancellationToken,

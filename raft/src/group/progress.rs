@@ -116,9 +116,8 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Takes a leader's current standing; `None` if this node is not the leader. `reaches_quorum`: a majority answers
-    /// and has room; without it, no other could be elected or do better. `right`: how long a retired leader may act as
-    /// owner.
+    /// Takes a leader's standing; `None` if not the leader. `reaches_quorum`: a majority answers and has room; without
+    /// it, no other could be elected or do better. `right`: how long a retired leader may act as owner.
     pub(crate) fn look(&mut self, now: Option<Standing>, reaches_quorum: bool, right: Duration) -> Verdict {
         let moved = |was: Standing, is: Standing| (was.term, was.held, was.applied) != (is.term, is.held, is.applied);
         let stands_still = match (self.seen, now) {

@@ -42,7 +42,7 @@ pub(super) struct Life {
     pub(super) core: Arc<Core>,
     pub(super) factory: Factory,
     pub(super) shared: Arc<Shared>,
-    /// Held by whoever may access the group's state; see [`Applier`].
+    /// The right to access the group's state; see [`Applier`].
     pub(super) right: Arc<Mutex<()>>,
     pub(super) stop: CancellationToken,
 }

@@ -23,7 +23,7 @@ const READ_BYTES: usize = 1 << 20;
 /// Largest number of bytes of entries in an append to a peer, unless a single entry is larger. Small enough for slow
 /// links, as several appends are in flight at once.
 const APPEND_BYTES: usize = 256 << 10;
-/// Every so many entries, the log's growth up to that index is recorded; see [`GroupLog::cut_to`].
+/// Interval, in entries, at which the log's growth is recorded; see [`GroupLog::cut_to`].
 const MARK_EVERY: u64 = 256;
 
 #[derive(Default)]

@@ -49,7 +49,7 @@ impl DirectoryState {
                 if self.running_data_keys().is_some() {
                     return Err(Rejection::DataKeysRotate);
                 }
-                // Data keys that are two replacements behind could be under a master key that nobody has any more.
+                // Data keys that are two replacements behind could be under a master key that no operator has any more.
                 if self.sealed_under_others() > 0 {
                     return Err(Rejection::ExchangeRuns);
                 }
