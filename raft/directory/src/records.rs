@@ -275,7 +275,7 @@ pub struct AuditEntry {
 }
 
 impl AuditEntry {
-    /// A successful action that was not an HTTP request.
+    /// A successful action outside of a request, so without IP, user agent and request id.
     pub fn done(id: AuditId, action: &str, actor: AuditActor, target: AuditTarget, created_at: Timestamp) -> Self {
         let (action, target, success) = (action.to_owned(), Some(target), true);
         let (customer_id, ip, user_agent, request_id, details) = (None, None, None, None, BTreeMap::new());

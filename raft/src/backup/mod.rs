@@ -23,5 +23,5 @@ const LENGTHS_BYTES: usize = 4 + 4;
 const LONGEST_KEY: u32 = 64 << 10;
 const LONGEST_VALUE: u32 = 256 << 20;
 
-/// A higher term or index is damage: no log comes near, not even a restored group's, which starts higher ([`seed`]).
+/// A higher term or index is damage: no log comes near, and a restored group's has to start higher still ([`seed`]).
 const HIGHEST: u64 = 1 << 60;
