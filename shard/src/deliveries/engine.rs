@@ -275,8 +275,7 @@ impl Engine {
         Some(endpoint)
     }
 
-    /// This node's own places at an endpoint, and the endpoint's customer if it may be called: it exists and is
-    /// enabled.
+    /// This node's own places at an endpoint, and the endpoint's customer if it exists and is enabled.
     fn standing(&self, endpoint: EndpointId) -> (usize, Option<CustomerId>) {
         self.directory.read(|state| {
             let called = state.endpoints.get(&endpoint).filter(|known| known.enabled);
@@ -334,8 +333,7 @@ impl Engine {
             });
         }
         // If all places are taken, or the rest waits for its turn in a chat, the next answer looks again. Jobs that are
-        // not due yet are looked at in time, if only to ask for a probe. Jobs that wait for the retry limiter get their
-        // turn.
+        // not due yet are looked at in time, if only to ask for a probe. Jobs at the retry limiter get their turn.
         let next_start = next_due.filter(|due| *due > now || (room > 0 && limiter.running() == 0 && !later));
         let look_at = limiter.look_at(waiting).filter(|_| called.is_some());
         let look_at = look_at.map(|at| now.plus(at.saturating_duration_since(instant).max(Duration::from_millis(1))));

@@ -1,5 +1,4 @@
-//! Collects how endpoints answer, reports it to the directory from time to time, and disables endpoints that fail for
-//! long.
+//! Collects how endpoints answer, reports it to the directory now and then, and disables endpoints that fail for long.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -41,7 +40,7 @@ impl Health {
         Self { unnoted: HashMap::new(), noted: HashMap::new(), note_every }
     }
 
-    /// An endpoint answered, or failed to.
+    /// Counts an endpoint's answer, or its failure to answer.
     pub fn heard(&mut self, endpoint: EndpointId, success: bool, now: Timestamp) {
         let nothing =
             HealthNote { endpoint, last_success_at: None, failures: 0, first_failure_at: None, last_failure_at: None };

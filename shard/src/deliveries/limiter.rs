@@ -78,12 +78,12 @@ impl EndpointLimiter {
         self.uncommitted += 1;
     }
 
-    /// The outcome of an attempt is stored.
+    /// Called when the outcome of an attempt is stored.
     pub fn committed(&mut self) {
         self.uncommitted = self.uncommitted.saturating_sub(1);
     }
 
-    /// The result of an answer.
+    /// Counts the result of an answer.
     pub fn heard(&mut self, success: bool) {
         if success {
             (self.succeeded, self.failed) = (true, 0);
@@ -143,8 +143,8 @@ impl EndpointLimiter {
             Circuit::Closed => None,
             Circuit::Open { probe, ask_after } => Some(Open { probe, ask_at: now + ask_after }),
         };
-        // Places that are not lent now may be lent a moment later; asking without a pause would only keep the
-        // coordinator busy.
+        // Places that are not lent now may be lent a moment later; asking without a pause would only load the
+        // coordinator.
         self.ask_from = Some(now + ASK_AGAIN);
     }
 
@@ -160,7 +160,7 @@ impl EndpointLimiter {
         }
     }
 
-    /// When the limiter has to be looked at again although nothing happens.
+    /// When the limiter has to be evaluated again even if nothing happens.
     pub fn look_at(&self, waiting: bool) -> Option<Instant> {
         let asks = match self.circuit {
             _ if self.has_news() => self.ask_from,

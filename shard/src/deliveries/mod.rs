@@ -5,8 +5,7 @@
 //! - `retry_limiter`: how fast backlogs are attempted. `cpu_load`: how busy the processors are.
 //! - `limiter`: how many attempts may run at an endpoint. [`crate::coordinator`]: what is counted for it over the whole
 //!   cluster. `health`: what is reported of it to the directory. `paused`: deliveries that wait until it is enabled.
-//! - `command`: commands to the state machine. `query`, `view`: lists, details, figures. `bulk`: work on many
-//!   deliveries.
+//! - `command`: commands to the state machine. `query`, `view`: lists, details, figures. `bulk`: bulk operations.
 //! - `serve`: an owner's answers to other nodes. `waiting`: the jobs that wait for each endpoint.
 
 mod attempt;
@@ -212,8 +211,8 @@ struct Waiting {
     begun: bool,
 }
 
-/// How long background work waits for its turn among its account's reads before it asks again, and the pause before it
-/// does.
+/// How long background work waits for its turn among its account's reads before it asks again, and the pause until
+/// then.
 const TURN_PATIENCE: Duration = Duration::from_secs(30);
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 

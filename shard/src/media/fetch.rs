@@ -1,5 +1,4 @@
-//! Fetches a URL that a caller names: checked, resolved and connected to like a webhook's receiver, as is each
-//! redirect.
+//! Fetches a URL that a caller names: checked, resolved and connected to like a webhook's receiver, each redirect too.
 
 use std::io;
 use std::sync::Arc;

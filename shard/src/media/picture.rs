@@ -47,8 +47,7 @@ const MOST_MEMORY: u64 = 256 << 20;
 const SCALING: u64 = 40 << 20;
 
 /// Memory that a PNG decoder may take, besides what is charged, for everything but pixels: texts, and a colour profile,
-/// of which a few KiB may stand for gigabytes. All that 5 MB hold uncompressed fits; a profile that inflates beyond is
-/// left out.
+/// of which a few KiB may stand for gigabytes. All that 5 MB hold uncompressed fits; a larger profile is left out.
 const MOST_BESIDE: u64 = 16 << 20;
 
 /// Length of the beginning of a WebP: `RIFF`, a length, `WEBP`.
@@ -96,8 +95,7 @@ impl Cutter {
         let damaged = |_| Some(Unfit::Damaged);
         let measuring = move || {
             let charge = File::open(spooled.path()).map_err(ImageError::IoError).map_err(Unfit::from);
-            // The share moves with the work: a caller that hangs up does not release it while the work waits for a
-            // thread.
+            // The share moves with the work: a caller that hangs up must not release it while the work waits.
             charge.and_then(|file| charge_of(BufReader::new(file))).map(|charge| (charge, spooled, share))
         };
         let (charge, spooled, share) = self.workshop.run(measuring).await.map_err(damaged)??;
@@ -178,8 +176,7 @@ fn charge_of(mut source: impl BufRead + Seek) -> Result<u64, Unfit> {
     }
     let decoded = decoder.total_bytes();
     let beside = match format {
-        // All coefficients of a progressive JPEG are in memory before its first pixel: three of two bytes for each
-        // pixel.
+        // All coefficients of a progressive JPEG are in memory before its first pixel: six bytes per pixel.
         Some(ImageFormat::Jpeg) if is_progressive => pixels * 6,
         // A WebP's planes, or its alpha channel, are first decoded separately.
         Some(ImageFormat::WebP) => decoded,
@@ -189,8 +186,7 @@ fn charge_of(mut source: impl BufRead + Seek) -> Result<u64, Unfit> {
     if charge > MOST_MEMORY { Err(Unfit::TooManyPixels) } else { Ok(charge) }
 }
 
-/// A reader whose decoder is bounded from its first byte on: that of a PNG reads all before the pixels when it is
-/// created.
+/// A reader whose decoder is bounded from its first byte on: a PNG's reads all before the pixels when it is created.
 fn bounded<R: BufRead + Seek>(source: R) -> Result<ImageReader<R>, Unfit> {
     let mut limits = Limits::no_limits();
     limits.max_image_width = Some(LONGEST_SIDE);
@@ -221,8 +217,7 @@ fn largest_frame(webp: &[u8]) -> (u32, u32) {
     sides.fold((0, 0), |(width, height), frame| (width.max(frame.0), height.max(frame.1)))
 }
 
-/// The EXIF of a WebP, if it is complete. The decoder allocates the length that a chunk claims, up to 4 GiB, before it
-/// checks it.
+/// The EXIF of a WebP, if it is complete. The decoder allocates a chunk's claimed length, up to 4 GiB, unchecked.
 fn exif_of(webp: &[u8]) -> Option<&[u8]> {
     let mut chunks = webp.get(WEBP_HEAD..)?;
     loop {

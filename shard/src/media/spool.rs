@@ -37,9 +37,8 @@ const MOST_OF_THE_NODE: usize = 64;
 /// How many bytes may arrive before the free disk space is checked again.
 const ROOM_CHECK: u64 = 1 << 20;
 
-/// Small pieces are gathered up to this size before they go to the file: each write wakes a thread, which a sender of
-/// single bytes would cause for each. There is no file before: many uploads that begin and go no further cost no disk
-/// space.
+/// Small pieces are gathered up to this size before they go to the file: each write wakes a thread, and a sender may
+/// send single bytes. There is no file before: uploads that begin and go no further cost no disk space.
 const GATHERED: usize = 32 * 1024;
 
 /// How many seeks the search for a picture's dimensions may make. In a photograph they come after EXIF, the colour

@@ -26,7 +26,7 @@ use super::spool::{Spool, SpoolError, Spooled};
 use super::workshop::Workshop;
 use crate::shares::Shares;
 
-/// Sample rate of Opus, per second.
+/// Sample rate of Opus, in samples per second.
 const RATE: u32 = 48_000;
 
 /// Maximum length of sound that is converted, in seconds.
@@ -113,8 +113,7 @@ impl Converter {
         }
     }
 
-    /// Converts `source` into `spool`, for an account. If the caller gives up, the thread stops, since nobody takes its
-    /// pages.
+    /// Converts `source` into `spool`, for an account. The thread stops if the caller gives up.
     ///
     /// # Errors
     /// [`VoiceError`]; nothing is left behind.

@@ -137,8 +137,7 @@ impl AuthStore for ReplicatedAuth {
 }
 
 /// A closed store. The session's further writes wait, and the bytes that it would send after them: these must not
-/// depend on a state that no owner would find, as long as a later owner may find any state. Dropping this refuses the
-/// waiting writes.
+/// depend on a state that no owner would find, as long as a later owner may find any state. On drop, they are refused.
 pub(super) struct Closed(watch::Sender<bool>);
 
 impl Closed {
@@ -156,7 +155,7 @@ struct WriteFence {
 }
 
 impl WriteFence {
-    /// Performs the write. If closed, waits for the outcome for the state instead.
+    /// Performs the write. If closed, waits instead: succeeds once the state is wiped, and fails if it is not.
     async fn pass(&self, write: impl Future<Output = Result<(), AuthError>>) -> Result<(), AuthError> {
         let closed = self.closed.read().await;
         let mut is_wiped = match &*closed {

@@ -1,5 +1,4 @@
-//! What a channel does by itself with inbound items, if its settings ask for it: rejects calls, and sends read
-//! receipts.
+//! What a channel does by itself if its settings ask for it: reject calls, and send read receipts.
 
 use std::time::Duration;
 

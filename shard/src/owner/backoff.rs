@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Delay before the next attempt to reconnect, after this many consecutive failures (T14). `spread` in 0..1 gives the
+/// Delay of the next attempt to reconnect after this many consecutive failures (T14). `spread` in 0..1 gives the
 /// jitter.
 pub fn reconnect_delay(failures: u32, since: Duration, spread: f64) -> Duration {
     const FIRST: [u64; 9] = [200, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000];

@@ -180,7 +180,7 @@ pub(super) struct Batch {
     pub bytes: usize,
 }
 
-/// An action that follows the commit of a batch.
+/// An action that follows the commit of a batch; `command` is the index of the reply that it needs.
 pub(super) enum OnCommit {
     Send {
         command: usize,
@@ -192,8 +192,7 @@ pub(super) enum OnCommit {
         reply: oneshot::Sender<Result<Worked, CallError>>,
     },
     Acknowledge(ItemId),
-    /// A request to the network, made once everything before it is committed and before the item that it answers to is
-    /// acknowledged.
+    /// A request to the network, made once everything before it is committed, and before its item is acknowledged.
     Ask(Box<Operation>),
     /// A refusal is reported only after its commit: a send that was reported as refused must never go out, whoever owns
     /// the channel next.
@@ -438,8 +437,7 @@ impl Channel {
                 SessionEvent::Inbound(item) => {
                     self.take_or_hold(&mut batch, *item);
                     if batch.bytes >= PORTION {
-                        // A turn with many large messages would occupy a thread of the node for long, and then the
-                        // shard.
+                        // A turn with many large messages would occupy a thread for long, and then the shard.
                         self.finish(std::mem::take(&mut batch)).await?;
                         committer::rest(begun.elapsed() * INBOUND_REST).await;
                         begun = Instant::now();
@@ -492,8 +490,7 @@ impl Channel {
                 ToChannel::CloseForTransfer(done) => {
                     self.finish(std::mem::take(&mut batch)).await?;
                     Box::pin(self.close_for_transfer()).await?;
-                    // Callers that still wait for the session ask the next owner, or are told that their send is
-                    // queued.
+                    // Callers that still wait for the session ask the next owner, or are told `queued`.
                     self.begin_anew();
                     let _ = done.send(());
                 }

@@ -185,8 +185,7 @@ impl Committer {
     ///
     /// # Errors
     /// [`LeadershipLost`] if the ownership has ended; the commands may still have been applied. Also if an event was
-    /// made from an outdated copy of the directory: nothing is committed then, and the next owner makes the event
-    /// again.
+    /// made from an outdated copy of the directory: nothing is committed then, and the next owner repeats it.
     pub async fn commit(&self, commands: Vec<Command>) -> Result<Vec<Reply>, LeadershipLost> {
         submit(&self.queue, &commands, None).await?.replies().await
     }
@@ -277,8 +276,7 @@ fn may_submit(on_their_way: usize, since_last: Duration, queued: usize, rest: Du
     on_their_way < IN_FLIGHT && (since_last >= pause(on_their_way, rest) || queued >= WORTH_AN_ENTRY)
 }
 
-/// The rest after an entry that held `bore` immediate submissions and `took` so long, while `waiting` more have queued
-/// up.
+/// The rest after an entry that held `bore` immediate submissions and `took` so long, while `waiting` more came.
 ///
 /// Those count as well: if callers arrive evenly, an entry that follows at once holds few submissions, and so would
 /// each one after it.
@@ -337,8 +335,7 @@ async fn run(
                     };
                 }
             }
-            // The first deferred submission sets the deadline. Later ones stay in their queue, so that they wake
-            // nobody.
+            // The first deferred submission sets the deadline. Later ones stay queued, so that they wake nobody.
             _ = lingering.recv_many(&mut deferred, BATCH_SUBMISSIONS), if deferred.is_empty() => {
                 let has_more = deferred.iter().any(|submission| submission.has_more);
                 linger_until = Some(rt::now() + if has_more { Duration::ZERO } else { LINGER });

@@ -63,8 +63,7 @@ pub fn is_wanted(directory: &Directory, customer: CustomerId, channel: ChannelId
     directory.is_streamed(customer) || directory.read(|state| state.endpoints_of(customer).iter().any(is_wanted))
 }
 
-/// Whether certainly nobody wants events of these names, so that none has to be made. A copy that is too old gives no
-/// certainty.
+/// Whether certainly nobody wants events of these names, so that none has to be made. An old copy gives no certainty.
 pub fn are_unheard(directory: &Directory, customer: CustomerId, channel: ChannelId, names: &[EventName]) -> bool {
     let hears = |endpoint: &Arc<EndpointRecord>| names.iter().any(|name| hears_of(endpoint, channel, *name));
     !directory.is_streamed(customer)

@@ -39,8 +39,7 @@ const HEARING_CHECK: Duration = Duration::from_millis(100);
 /// Timeout of an ownership's first entry.
 const BARRIER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often the placement of the leadership is checked, and how many consecutive checks must find the wanted node
-/// ready.
+/// How often the placement of the leadership is checked, and how often in a row the wanted node must be ready.
 const PLACE_CHECK: Duration = Duration::from_secs(1);
 const SETTLED_CHECKS: u32 = 5;
 
@@ -285,8 +284,7 @@ impl Hosting {
         }))
     }
 
-    /// Carries out effects: announces deliveries to the node's webhook engine, and notifies `streams` of relayed
-    /// events.
+    /// Carries out effects: announces deliveries to the node's engine, and relayed events to `streams`.
     fn effects_carried_out(&self, epoch: Epoch, streams: Arc<Streams>) -> CarryOut {
         let (context, shard) = (self.context.clone(), self.shard);
         Box::new(move |effects| {

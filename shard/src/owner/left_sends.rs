@@ -34,8 +34,7 @@ const CHANNELS: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Channel {
-    /// Fails the sends of a channel whose outbox should be empty. It was not loaded, so this reads from the store, in
-    /// portions.
+    /// Fails the sends of a channel whose outbox should be empty. It is not loaded: this reads the store, in portions.
     pub(super) async fn end_left_sends(&mut self) -> Result<(), LeadershipLost> {
         if self.row.holds_sends() || self.row.deleted {
             return Ok(());

@@ -32,8 +32,7 @@ pub const LOGIN_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a channel keeps trying to reconnect (T15).
 const RECONNECT_BUDGET: Duration = Duration::from_secs(24 * 3600);
 
-/// Delay before the one retry of a replaced session (T23), and the time within which a second replacement is a loop
-/// (T24).
+/// Delay before the one retry of a replaced session (T23), and when a second replacement is a loop (T24).
 const REPLACED_REST: Duration = Duration::from_secs(30);
 const REPLACED_LOOP: Duration = Duration::from_secs(10 * 60);
 
@@ -84,8 +83,7 @@ pub struct Extra {
 }
 
 impl Extra {
-    /// The identity that the network reports, within bounds. If its number is out of bounds, the channel keeps its old
-    /// identity.
+    /// The identity that the network reports, within bounds. Without a valid number, the old identity stays.
     pub fn identified(mut identity: Identity) -> Self {
         if let Fit::Beyond(reason) = identity.fit() {
             metrics::counter!("gateway_inbound_beyond_bounds_total", "what" => reason).increment(1);
@@ -148,8 +146,7 @@ impl Channel {
                 self.end_session();
                 return Ok(Err(Refusal::Invalid));
             }
-            // No entry can hold the command, nor could an entry of another owner: the attempt fails, and the ownership
-            // goes on.
+            // No entry can hold the command, nor could an entry of another owner: only the attempt fails.
             Reply::TooLarge => {
                 self.end_session();
                 self.failures += 1;
@@ -339,13 +336,11 @@ impl Channel {
                 _ => {}
             }
         }
-        // Committed before the transition that may end the channel: the next owner would not know what the network had
-        // accepted.
+        // Committed before the transition that may end the channel: the next owner would not know the verdicts.
         self.finish_immediately(batch).await
     }
 
-    /// Ends the session as `trigger` requires: after a logout the network is told to unlink it, otherwise it ends at
-    /// once.
+    /// Ends the session as `trigger` requires: after a logout the network is told; otherwise it ends at once.
     fn close_session(&mut self, trigger: Trigger) {
         self.operations.interrupted();
         let Some(running) = self.running.take() else { return };
@@ -433,8 +428,7 @@ impl Channel {
     }
 
     /// Begins a login only to tell the network of a logout, if the channel has no session (T28): the transition deletes
-    /// its credentials. A restored session may be in use elsewhere by now, and is left alone until a person has resumed
-    /// the channel.
+    /// its credentials. A restored session may be in use elsewhere by now, and is left alone until a person resumes it.
     pub async fn open_to_unlink(&mut self) {
         let may_log_in = self.running.is_none()
             && self.row.credentials
@@ -475,8 +469,7 @@ impl Channel {
         }
     }
 
-    /// Leaves `disconnected` once there is a slot (T17, T23): without one the channel would return to it at once, with
-    /// two events.
+    /// Leaves `disconnected` once there is a slot (T17, T23): without one it would return at once, with two events.
     pub async fn resume(&mut self) -> Result<(), LeadershipLost> {
         if self.owner.node.slots.is_full() {
             self.resume_at = Some(Instant::now() + SLOT_RETRY);

@@ -72,8 +72,7 @@ pub fn next(place: &PlacementRecord, members: &Members, own: NodeId) -> Option<S
 }
 
 /// The nodes that must hold everything before these voters replace the present ones. Media bytes are on a quorum of the
-/// present voters. If one leaves, the new ones need them; if more leave at once, those that stay may be just the ones
-/// without.
+/// present voters. If one leaves, the new ones need them; if more leave at once, those that stay may lack them.
 fn to_be_whole<'a>(voters: &'a BTreeSet<NodeId>, present: &BTreeSet<NodeId>) -> Vec<&'a NodeId> {
     let one_by_one = present.difference(voters).count() <= 1;
     voters.iter().filter(|node| !one_by_one || !present.contains(node)).collect()

@@ -34,8 +34,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Timeout of another shard's answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Maximum number of accounts in an answer, those that keep most: in a shard with more, the others keep next to
-/// nothing.
+/// Maximum number of accounts in an answer, those that keep most: where there are more, the others keep little.
 const MOST_ACCOUNTS: usize = 10_000;
 
 /// Accounts, and approximately how many bytes each of them keeps in a shard.

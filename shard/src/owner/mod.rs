@@ -153,7 +153,7 @@ pub struct NodeContext {
     pub take_overs: TakeOvers,
     /// Bytes of the sends that wait at all owners of this node.
     pub outbox_bytes: OutboxBytes,
-    /// Schedules accounts that read many rows.
+    /// Shares out turns among accounts that read many rows.
     pub reads: Reads,
     /// Calls that wait on this node for media to arrive.
     pub media_waits: Shares,
@@ -233,7 +233,7 @@ impl Owner {
         self.transferring.load(Ordering::Acquire)
     }
 
-    /// Whether new sends and inbound items have to wait for free disk space.
+    /// Whether disk space is too low for new sends, which are refused, and for inbound items, which wait.
     pub fn lacks_room(&self) -> bool {
         self.node.rooms.lacks_quorum(|| self.group.members().voters)
     }
@@ -348,8 +348,7 @@ impl Owner {
         })
     }
 
-    /// Refuses work on a channel that the directory does not have as live. This node's copy may lag behind the
-    /// caller's.
+    /// Refuses work on a channel that the directory does not have as live. This node's copy may lag behind.
     async fn known(
         &self,
         customer: CustomerId,

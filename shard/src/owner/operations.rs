@@ -1,5 +1,5 @@
 //! What the network does for a channel besides messages: requested here, answered by an event of the session, and taken
-//! into the projection before the caller gets the answer. Also notices of what others did.
+//! into the projection before the caller gets the answer. Notices of what others did are handled here, too.
 //!
 //! An operation needs a connected channel, and waits a little while the channel recovers. If the session ends before
 //! the answer, the operation is requested again in the next one, under the same id.
@@ -52,8 +52,7 @@ const MOST_REBASES: u32 = 3;
 
 type Reply = oneshot::Sender<Result<Worked, CallError>>;
 
-/// Operations in progress or waiting. Boxed, because the map keeps its capacity: each session makes requests after its
-/// login.
+/// Operations in progress or waiting. Boxed, because the map keeps its capacity: each login makes requests.
 #[derive(Default)]
 pub struct Operations(HashMap<Uuid, Box<PendingOperation>>);
 

@@ -134,8 +134,7 @@ impl<V: View> Reading<V> {
         }
     }
 
-    /// Ends with the row that fills the page, or after too many rows; then the id of the last one examined is returned,
-    /// too.
+    /// Ends with the row that fills the page, or after too many rows; then it returns the id of the last one examined.
     fn page(
         &self,
         range: keys::Range,

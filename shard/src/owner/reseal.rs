@@ -24,8 +24,7 @@ use crate::settings::{SettingsRow, proxy_purpose};
 /// How often the directory is checked for a rotation.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// How long a value sealed with a former key may be on its way into the log: longer than any call or batch of
-/// credentials.
+/// How long a value sealed with a former key may be in flight: longer than any call or batch of credentials.
 const UNDER_WAY: Duration = Duration::from_secs(30);
 
 /// Channels, and credentials of one channel, that are read at a time.
@@ -137,8 +136,7 @@ async fn reseal_channel(owner: &Arc<Owner>, channel: ChannelId, customer: Custom
     }
 }
 
-/// The credentials of a part, and the proxy, that a former key had sealed, now resealed; and the last key that was
-/// read.
+/// The credentials of a part, and the proxy, that a former key had sealed, now resealed; and the last key read.
 type Former = (Vec<Resealed>, Option<Resealed>, Option<Vec<u8>>);
 
 fn former(

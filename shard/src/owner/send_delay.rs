@@ -40,8 +40,7 @@ impl Channel {
         settings.simulate_typing || settings.send_delay_ms.is_some()
     }
 
-    /// Whether a message that is written for the first time has to wait. Starts the typing of a text that need not wait
-    /// otherwise.
+    /// Whether a message that is written for the first time has to wait. Starts the typing of a text that could go.
     pub(super) async fn holds_back(&mut self, message: &Outbound) -> bool {
         let now = Instant::now();
         let settings = &self.settings.settings;

@@ -91,8 +91,7 @@ impl Channel {
         }
     }
 
-    /// Refuses a send, unless an earlier call has brought it: that call, or one after it, may be the reason for the
-    /// refusal.
+    /// Refuses a send, unless an earlier call has brought it: that call, or a later one, may be the reason.
     pub fn refused_or_sent_before(&mut self, send: Send, error: CallError) -> Result<Worked, CallError> {
         let stored = self.stored_message(&send.message_id);
         stored.map_or(Err(error), |row| self.sent_before(row, send.client_ref))

@@ -20,8 +20,7 @@ use crate::nodes::Nodes;
 /// How often take-overs that are not recorded yet are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// How long after the last take-over an entry is written: those from a lost node follow each other within about this
-/// time.
+/// How long after the last take-over an entry is written: those from a lost node are this close together.
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// Upper bound of the wait for more take-overs.

@@ -101,8 +101,7 @@ impl Blobs {
         }
     }
 
-    /// Fetches bytes that no remaining replica has from those that leave: if several leave at once, they may have been
-    /// the quorum.
+    /// Fetches bytes that no remaining replica has from those that leave: several at once may have been the quorum.
     ///
     /// # Errors
     /// [`BlobError::Missing`] once so many lack the bytes that no quorum of the voters can have stored them.

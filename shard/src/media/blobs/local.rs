@@ -117,8 +117,7 @@ impl Local {
     /// The size of a file whose bytes have their hash; `None` if there is none. A damaged file is removed, and fetched
     /// again from another replica.
     pub fn verify(&self, sha256: &Sha256Hex) -> Result<Option<u64>, BlobError> {
-        // A name from another node must lead to no file outside this folder: a file that does not match its name is
-        // removed.
+        // A name from another node must lead to no file outside this folder, since a file of another hash is removed.
         if !sha256.is_well_formed() {
             return Ok(None);
         }

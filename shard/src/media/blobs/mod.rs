@@ -177,9 +177,8 @@ impl Blobs {
         Spool::create(self.local.temporary(), &self.incoming, whom, self.host.room().clone()).await
     }
 
-    /// Stores bytes so that a row of the shard may refer to them. This precedes every commit of such a row, even if the
-    /// bytes were stored before: it keeps the gc away. When it returns, any minority of the shard's replicas may be
-    /// lost.
+    /// Stores bytes so that a row of the shard may refer to them. Must precede every commit of such a row, even if the
+    /// bytes were stored before: this keeps the gc away. Afterwards any minority of the replicas may be lost.
     ///
     /// # Errors
     /// [`BlobError::NoSpace`], or [`BlobError::Unavailable`] if no quorum has stored the bytes in time; some replicas

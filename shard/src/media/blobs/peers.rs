@@ -1,5 +1,4 @@
-//! Transfers of bytes between replicas: one that has to store bytes pulls them from the node that has them, piece by
-//! piece.
+//! Transfers of bytes between replicas: one that has to store bytes pulls them from one that has them, in pieces.
 //!
 //! They use a class of connections of their own, so that 25 MB never delay a forwarded call.
 

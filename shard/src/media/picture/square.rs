@@ -1,13 +1,13 @@
-//! The part of a picture that is shown: a large one is first shrunk in a simple way.
+//! The part of a picture that is shown: a large one is first shrunk by averaging boxes of pixels.
 
 use image::{DynamicImage, ImageBuffer, Pixel, imageops};
 
 use super::FULL;
 use crate::media::workshop::Pauses;
 
-/// A square wider than this is shrunk, ...
+/// A square wider than this is shrunk before it is scaled.
 const LARGE: u32 = 3 * FULL;
-/// ... to this width.
+/// Width of a shrunk square.
 pub(super) const SHRUNK: u32 = 2 * FULL;
 
 /// A square within a picture.
@@ -18,7 +18,7 @@ pub(super) struct Square {
 }
 
 impl Square {
-    /// Whether the square is first shrunk in a simple way.
+    /// Whether the square is shrunk before it is scaled.
     pub fn is_large(&self) -> bool {
         self.side > LARGE
     }
@@ -33,7 +33,7 @@ impl Square {
         DynamicImage::ImageRgba8(imageops::crop_imm(whole, self.left, self.top, self.side, self.side).to_image())
     }
 
-    /// Shrinks the square in a simple way.
+    /// Shrinks the square to [`SHRUNK`].
     fn shrunk(&self, whole: &DynamicImage) -> DynamicImage {
         use DynamicImage as Of;
         let means = match whole {

@@ -1,4 +1,4 @@
-//! Expiry of media: the owner finds due rows and has the shard's log end them, a few at a time.
+//! Expiry of media: the owner finds due rows and commits their end, a few at a time.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -38,14 +38,13 @@ const CHANNELS: usize = 128;
 /// How long status changes are kept.
 const STATUS_CHANGE_LIFE: Duration = Duration::from_secs(90 * 86_400);
 
-/// How old a message in the outbox may be; such a message is skipped, and found again.
+/// Maximum age of a message that still waits in the outbox; such a message is skipped, and found again later.
 const OUTBOX_LIFE: Duration = Duration::from_secs(25 * 3600);
 
 /// How long a message may be on its way into the store.
 const UNDER_WAY: Duration = Duration::from_secs(60);
 
-/// How often everything is scanned from the beginning: the network may deliver messages of a time that was scanned
-/// already.
+/// How often everything is scanned from the beginning: the network may deliver older messages later.
 const RESCAN_EVERY: Duration = Duration::from_secs(24 * 3600);
 
 /// How far a channel has expired. Starting there avoids a scan over the tombstones of deleted rows.

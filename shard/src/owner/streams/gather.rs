@@ -23,8 +23,7 @@ const PULL_WAIT: Duration = Duration::from_secs(20);
 /// Time of a pull besides its waiting.
 const PULL_MARGIN: Duration = Duration::from_secs(5);
 
-/// Delay before a shard without an owner is asked again. An election takes longer than this, and many homes ask at the
-/// same time.
+/// Delay before a shard without an owner is asked again. An election takes longer, and many homes ask at the same time.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// How often the streams are checked besides after changes of the directory: a stream's time may end without one.
@@ -102,8 +101,7 @@ async fn gather(owner: &Owner, source: ShardId, mut watching: watch::Receiver<bo
         let events: Vec<StreamedEvent> = part.into_iter().map(|(_, event)| event).collect();
         let customers: BTreeSet<CustomerId> = events.iter().map(|event| event.customer).collect();
         let command = Command::Gather { source, after, upto, at: Timestamp::now(), events };
-        // Deferred: dashboards can wait for the few milliseconds until it shares an entry, and senders should not pay
-        // for another.
+        // Deferred: dashboards can wait some milliseconds for a shared entry, and senders should not pay for another.
         let committed = owner.committer.commit_deferred(vec![command]).await?;
         match committed.await?.first() {
             Some(Reply::Done) => customers.into_iter().for_each(|customer| owner.streams.grown.notify(customer)),

@@ -277,8 +277,7 @@ impl Channel {
         self.release_and_finish().await
     }
 
-    /// Leaves bytes at the network, because the account has no room for them. They are not tried again until somebody
-    /// asks.
+    /// Leaves bytes at the network, because the account has no room for them. They are fetched when somebody asks.
     async fn leave_at_network(&mut self, id: MediaId) -> Result<(), LeadershipLost> {
         let Some(Wanted { row, waiting, .. }) = self.transfers.downloads.wanted.remove(&id) else { return Ok(()) };
         match self.held_media(id) {

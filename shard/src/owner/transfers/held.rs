@@ -1,9 +1,9 @@
 //! Inbound items that wait for media bytes, so that their event can show the media ready.
 //!
 //! A message waits for its media for at most five seconds, and the items after it wait behind it: the items of a
-//! channel keep their order. Only receipts do not wait: they refer to messages of the other direction. While the disks
-//! have no room, every item waits; the network sends a limited number of unacknowledged items ([`EVENT_WINDOW`]). Held
-//! items are not acknowledged, so that the network delivers them again after a crash.
+//! channel keep their order. Receipts, notices and synced data do not wait: they are about something
+//! else. While the disks have no room, every item waits; the network sends a limited number of unacknowledged items
+//! ([`EVENT_WINDOW`]). Held items are not acknowledged, so that the network delivers them again after a crash.
 
 use std::time::{Duration, Instant};
 
@@ -188,7 +188,7 @@ impl Channel {
     }
 }
 
-/// Receipts and notices have no media, and are about something else than the items before them.
+/// Receipts, notices and synced data have no media, and are about something else than the items before them.
 fn waits_for_nothing(kind: &InboundKind) -> bool {
     matches!(kind, InboundKind::Receipt(_) | InboundKind::Notice(_) | InboundKind::Synced(_))
 }
