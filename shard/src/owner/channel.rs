@@ -193,7 +193,7 @@ pub(super) enum OnCommit {
     },
     Acknowledge(ItemId),
     /// A request to the network, made once everything before it is committed, and before its item is acknowledged.
-    Ask(Box<Operation>),
+    Operate(Box<Operation>),
     /// A refusal is reported only after its commit: a send that was reported as refused must never go out, whoever owns
     /// the channel next.
     Refuse(oneshot::Sender<SendVerdict>, SendVerdict),
