@@ -240,7 +240,9 @@ impl Channel {
         let commands = sends.iter().map(|(row, _)| send(row)).collect();
         let (rows, mut callers): (Vec<_>, Vec<_>) = sends.into_iter().map(|(row, reply)| (row, Some(reply))).unzip();
         // The caller may have gone away and then needs no answer.
-        let answer = |caller: &mut Option<oneshot::Sender<()>>| drop(caller.take().map(|caller| caller.send(())));
+        let answer = |caller: &mut Option<oneshot::Sender<()>>| {
+            let _ = caller.take().map(|caller| caller.send(()));
+        };
         if self.scene().bug == Some(Bug::AckBeforeCommit) {
             callers.iter_mut().for_each(answer);
         }
