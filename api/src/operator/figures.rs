@@ -61,10 +61,9 @@ struct FiguresPoint {
     attempts: u64,
     /// Attempts to deliver webhooks that did not succeed.
     attempts_failed: u64,
-    /// Approximate median of the time that the network took to accept a send, in milliseconds; `null` without a send.
+    /// Approximate median time until the network accepted a send, in milliseconds; `null` without a send.
     send_p50_ms: Option<u64>,
-    /// Approximate 99th percentile of the time that the network took to accept a send, in milliseconds; `null` without
-    /// a send.
+    /// Approximate 99th percentile of the time until the network accepted a send, in milliseconds; `null` without one.
     send_p99_ms: Option<u64>,
     /// Shards that the node owned at the end of the step.
     leads: u64,
@@ -72,7 +71,7 @@ struct FiguresPoint {
     connected: u64,
     /// Resident memory of the process in bytes, at the end of the step.
     rss_bytes: u64,
-    /// 99th percentile of the time that syncs of the Raft log took, in milliseconds; `null` if nothing was written.
+    /// 99th percentile of the sync times of the Raft log, in milliseconds; `null` if nothing was written.
     fsync_p99_ms: Option<f64>,
 }
 

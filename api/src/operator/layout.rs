@@ -98,21 +98,20 @@ pub struct ChangeView {
     pub number: u64,
     #[schemars(extend("enum" = ["running", "done", "cancelled"]))]
     pub state: Cow<'static, str>,
-    /// Whether the cluster itself made the change: to restore the number of replicas, or because a node had much more
-    /// load than others.
+    /// Whether the cluster made it by itself: to restore the number of replicas, or as a node had too much load.
     pub automatic: bool,
     pub at_once: u16,
     pub began_at: Timestamp,
     pub ended_at: Option<Timestamp>,
-    /// Number of moves in total.
+    /// Moves in total.
     pub total: usize,
-    /// Number of moves that have not begun.
+    /// Moves that have not begun.
     pub waiting: usize,
-    /// Number of moves in progress.
+    /// Moves in progress.
     pub running: usize,
-    /// Number of completed moves.
+    /// Completed moves.
     pub done: usize,
-    /// Number of cancelled moves.
+    /// Cancelled moves.
     pub cancelled: usize,
     /// The moves, each of one shard.
     pub moves: Vec<MoveView>,
@@ -175,11 +174,11 @@ pub struct BurdenView {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "LayoutCost")]
 pub struct Cost {
-    /// Number of replicas that are copied.
+    /// Replicas that are copied.
     pub replicas: usize,
-    /// Number of shards whose leadership moves.
+    /// Shards whose leadership moves.
     pub leads: usize,
-    /// Number of channels that log in again because the leadership of their shard moves.
+    /// Channels that log in again because the leadership of their shard moves.
     pub channels: usize,
 }
 

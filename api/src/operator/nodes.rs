@@ -92,9 +92,9 @@ pub struct NodeView {
     pub weight: u32,
     /// Maximum number of channel sessions on the node (`node.max_channels`).
     pub slots: u32,
-    /// Number of slots in use.
+    /// Slots in use.
     pub used: Option<u64>,
-    /// Number of channels that are connected on the node.
+    /// Channels that are connected on the node.
     pub channels_connected: Option<u64>,
     /// Resident memory of the process in bytes.
     pub rss_bytes: Option<u64>,
@@ -110,9 +110,9 @@ pub struct NodeView {
     pub registered_at: Timestamp,
     /// Why the node did not answer; `null` if it did.
     pub silence: Option<String>,
-    /// Median of the time that syncs of the Raft log took in the last minute, in milliseconds.
+    /// Median sync time of the Raft log in the last minute, in milliseconds.
     pub fsync_p50_ms: Option<f64>,
-    /// 99th percentile of the time that syncs of the Raft log took in the last minute, in milliseconds.
+    /// 99th percentile of the sync times of the Raft log in the last minute, in milliseconds.
     pub fsync_p99_ms: Option<f64>,
     /// Milliseconds by which the node's clock is ahead of that of the answering node; negative if it is behind.
     pub clock_ahead_ms: Option<i64>,

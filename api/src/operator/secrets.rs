@@ -86,7 +86,7 @@ pub struct SecretsView {
     pub data_keys: usize,
     /// Number of data keys encrypted under each master key, by its id.
     pub sealed_under: BTreeMap<String, usize>,
-    /// Number of data keys still to be re-encrypted.
+    /// Data keys that are still to be re-encrypted.
     pub remaining: usize,
     /// Last exchange of the master key; `null` if there was none.
     pub exchange: Option<ExchangeView>,
@@ -122,7 +122,7 @@ pub struct DataKeysView {
     /// `keeping`: previous data keys are not in use, but kept for a while. `ended`: they are dropped.
     #[schemars(extend("enum" = ["changing", "resealing", "keeping", "ended"]))]
     pub state: Cow<'static, str>,
-    /// Number of customers that have a previous data key.
+    /// Customers that have a previous data key.
     pub former_keys: usize,
     /// Shards in which something may still be encrypted with a previous data key.
     pub shards_left: Vec<ShardId>,
@@ -166,8 +166,7 @@ pub struct AuthorityView {
     /// Time when the authority replaced the previous one; `null` for the first one.
     pub rotated_at: Option<Timestamp>,
     /// `settled`: no rotation is under way. `wanted`: a new authority is to be created. `announced`: nodes come to
-    /// trust the new one. `overlapping`: the new one signs, and nodes with certificates of the previous one are still
-    /// trusted.
+    /// trust it. `overlapping`: it signs, and nodes with certificates of the previous one are still trusted.
     #[schemars(extend("enum" = ["settled", "wanted", "announced", "overlapping"]))]
     pub state: Cow<'static, str>,
     /// Start of the rotation under way; `null` if there is none.

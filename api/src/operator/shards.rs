@@ -39,7 +39,7 @@ pub struct ShardView {
     #[serde(default)]
     #[schemars(!default)]
     pub stalled: bool,
-    /// Number of replicas that can be lost now without an outage.
+    /// Replicas that can be lost now without an outage.
     pub can_lose: usize,
     /// Number of channels in the shard, without deleted ones.
     pub channels: usize,
@@ -57,7 +57,7 @@ pub struct ReplicaView {
     pub state: ReplicaState,
     /// Index of the last log entry that the replica has applied; `null` if it did not report.
     pub applied: Option<u64>,
-    /// Number of log entries that the replica has yet to apply; `null` if it did not report.
+    /// Log entries that the replica has yet to apply; `null` if it did not report.
     pub lag: Option<u64>,
     /// Bytes of a snapshot that the leader has sent to the replica so far; `null` if it sends none.
     pub sent_bytes: Option<u64>,

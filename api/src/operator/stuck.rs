@@ -99,13 +99,13 @@ pub struct StuckEndpoint {
     /// `disabled`: no attempts are made. `failing`: attempts fail. `slow`: attempts succeed, but deliveries wait.
     #[schemars(extend("enum" = ["disabled", "failing", "slow"]))]
     pub state: Cow<'static, str>,
-    /// Why the gateway itself disabled the endpoint; `null` if it did not.
+    /// Why the gateway disabled the endpoint; `null` if it did not.
     pub disabled_reason: Option<DisabledReason>,
-    /// Time since which no delivery has succeeded; `null` if none has failed since the last success.
+    /// Time of the first failure since the last success; `null` if there was none.
     pub failing_since: Option<Timestamp>,
     /// Time of the last successful delivery; `null` if there was none.
     pub last_success_at: Option<Timestamp>,
-    /// Number of deliveries that wait for an attempt.
+    /// Deliveries that wait for an attempt.
     pub waiting: usize,
     /// Whether more deliveries may wait than `waiting` says, since they were too many to count.
     pub or_more: bool,
@@ -113,8 +113,7 @@ pub struct StuckEndpoint {
     pub oldest: Option<Timestamp>,
     /// Time of the next attempt; `null` if no delivery waits.
     pub next_attempt_at: Option<Timestamp>,
-    /// Error of the last attempt at the oldest waiting delivery; `null` before the first attempt, and after the first
-    /// 50 rows.
+    /// Error of the last attempt at the oldest waiting delivery; `null` without one, and after the first 50 rows.
     pub last_error: Option<String>,
     #[serde(skip)]
     pub first: Option<DeliveryId>,

@@ -82,11 +82,11 @@ struct WebhookEndpoint {
     /// Whether the endpoint has a signing secret of its own.
     has_custom_signing_secret: bool,
     chat_type_filter: ChatTypeFilter,
-    /// Why the gateway itself disabled the endpoint; `null` if it did not.
+    /// Why the gateway disabled the endpoint; `null` if it did not.
     disabled_reason: Option<DisabledReason>,
     /// Custom headers of deliveries: names, with masked values.
     headers: BTreeMap<String, &'static str>,
-    /// Time since which no delivery has succeeded; `null` if none has failed since the last success.
+    /// Time of the first failure since the last success; `null` if there was none.
     failing_since: Option<Timestamp>,
     /// Time of the last successful delivery; `null` if there was none.
     last_success_at: Option<Timestamp>,

@@ -382,7 +382,7 @@ export interface components {
              * @description The account.
              */
             customer_id: string;
-            /** @description Why the gateway itself disabled the endpoint; `null` if it did not. */
+            /** @description Why the gateway disabled the endpoint; `null` if it did not. */
             disabled_reason: components["schemas"]["DisabledReason"] | null;
             /** @description Whether it is on. */
             enabled: boolean;
@@ -390,7 +390,7 @@ export interface components {
             events: components["schemas"]["EventFilter"];
             /**
              * Format: date-time
-             * @description Time since which no delivery has succeeded; `null` if none has failed since the last success.
+             * @description Time of the first failure since the last success; `null` if there was none.
              */
             failing_since: string | null;
             /** @description Whether the endpoint has a signing secret of its own. */
@@ -1660,7 +1660,7 @@ export interface components {
              * @description The account.
              */
             customer_id: string;
-            /** @description Why the gateway itself disabled the endpoint; `null` if it did not. */
+            /** @description Why the gateway disabled the endpoint; `null` if it did not. */
             disabled_reason: components["schemas"]["DisabledReason"] | null;
             /** @description Whether it is on. */
             enabled: boolean;
@@ -1668,7 +1668,7 @@ export interface components {
             events: components["schemas"]["EventFilter"];
             /**
              * Format: date-time
-             * @description Time since which no delivery has succeeded; `null` if none has failed since the last success.
+             * @description Time of the first failure since the last success; `null` if there was none.
              */
             failing_since: string | null;
             /** @description Whether the endpoint has a signing secret of its own. */

@@ -298,7 +298,7 @@ export interface components {
             ended_at: string | null;
             /**
              * Format: uint
-             * @description Number of customers that have a previous data key.
+             * @description Customers that have a previous data key.
              */
             former_keys: number;
             /** @description Shards in which something may still be encrypted with a previous data key. */
@@ -421,7 +421,7 @@ export interface components {
             connected: number;
             /**
              * Format: double
-             * @description 99th percentile of the time that syncs of the Raft log took, in milliseconds; `null` if nothing was written.
+             * @description 99th percentile of the sync times of the Raft log, in milliseconds; `null` if nothing was written.
              */
             fsync_p99_ms: number | null;
             /**
@@ -441,13 +441,12 @@ export interface components {
             rss_bytes: number;
             /**
              * Format: uint64
-             * @description Approximate median of the time that the network took to accept a send, in milliseconds; `null` without a send.
+             * @description Approximate median time until the network accepted a send, in milliseconds; `null` without a send.
              */
             send_p50_ms: number | null;
             /**
              * Format: uint64
-             * @description Approximate 99th percentile of the time that the network took to accept a send, in milliseconds; `null` without
-             *     a send.
+             * @description Approximate 99th percentile of the time until the network accepted a send, in milliseconds; `null` without one.
              */
             send_p99_ms: number | null;
             /**
@@ -585,10 +584,7 @@ export interface components {
              * @description How many moves run at a time.
              */
             at_once: number;
-            /**
-             * @description Whether the cluster itself made the change: to restore the number of replicas, or because a node had much more
-             *     load than others.
-             */
+            /** @description Whether the cluster made it by itself: to restore the number of replicas, or as a node had too much load. */
             automatic: boolean;
             /**
              * Format: date-time
@@ -597,12 +593,12 @@ export interface components {
             began_at: string;
             /**
              * Format: uint
-             * @description Number of cancelled moves.
+             * @description Cancelled moves.
              */
             cancelled: number;
             /**
              * Format: uint
-             * @description Number of completed moves.
+             * @description Completed moves.
              */
             done: number;
             /**
@@ -619,7 +615,7 @@ export interface components {
             number: number;
             /**
              * Format: uint
-             * @description Number of moves in progress.
+             * @description Moves in progress.
              */
             running: number;
             /**
@@ -629,12 +625,12 @@ export interface components {
             state: "running" | "done" | "cancelled";
             /**
              * Format: uint
-             * @description Number of moves in total.
+             * @description Moves in total.
              */
             total: number;
             /**
              * Format: uint
-             * @description Number of moves that have not begun.
+             * @description Moves that have not begun.
              */
             waiting: number;
         };
@@ -642,17 +638,17 @@ export interface components {
         LayoutCost: {
             /**
              * Format: uint
-             * @description Number of channels that log in again because the leadership of their shard moves.
+             * @description Channels that log in again because the leadership of their shard moves.
              */
             channels: number;
             /**
              * Format: uint
-             * @description Number of shards whose leadership moves.
+             * @description Shards whose leadership moves.
              */
             leads: number;
             /**
              * Format: uint
-             * @description Number of replicas that are copied.
+             * @description Replicas that are copied.
              */
             replicas: number;
         };
@@ -836,7 +832,7 @@ export interface components {
             address: string;
             /**
              * Format: uint64
-             * @description Number of channels that are connected on the node.
+             * @description Channels that are connected on the node.
              */
             channels_connected: number | null;
             /**
@@ -856,12 +852,12 @@ export interface components {
             disk_total_bytes: number | null;
             /**
              * Format: double
-             * @description Median of the time that syncs of the Raft log took in the last minute, in milliseconds.
+             * @description Median sync time of the Raft log in the last minute, in milliseconds.
              */
             fsync_p50_ms: number | null;
             /**
              * Format: double
-             * @description 99th percentile of the time that syncs of the Raft log took in the last minute, in milliseconds.
+             * @description 99th percentile of the sync times of the Raft log in the last minute, in milliseconds.
              */
             fsync_p99_ms: number | null;
             /**
@@ -926,7 +922,7 @@ export interface components {
             understands: components["schemas"]["Format"] | null;
             /**
              * Format: uint64
-             * @description Number of slots in use.
+             * @description Slots in use.
              */
             used: number | null;
             /** @description Release of the node; while the node does not answer, this and all else that only the node knows is `null`. */
@@ -956,8 +952,7 @@ export interface components {
             rotated_at: string | null;
             /**
              * @description `settled`: no rotation is under way. `wanted`: a new authority is to be created. `announced`: nodes come to
-             *     trust the new one. `overlapping`: the new one signs, and nodes with certificates of the previous one are still
-             *     trusted.
+             *     trust it. `overlapping`: it signs, and nodes with certificates of the previous one are still trusted.
              * @enum {string}
              */
             state: "settled" | "wanted" | "announced" | "overlapping";
@@ -1029,7 +1024,7 @@ export interface components {
             address: string;
             /**
              * Format: uint64
-             * @description Number of channels that are connected on the node.
+             * @description Channels that are connected on the node.
              */
             channels_connected: number | null;
             /**
@@ -1049,12 +1044,12 @@ export interface components {
             disk_total_bytes: number | null;
             /**
              * Format: double
-             * @description Median of the time that syncs of the Raft log took in the last minute, in milliseconds.
+             * @description Median sync time of the Raft log in the last minute, in milliseconds.
              */
             fsync_p50_ms: number | null;
             /**
              * Format: double
-             * @description 99th percentile of the time that syncs of the Raft log took in the last minute, in milliseconds.
+             * @description 99th percentile of the sync times of the Raft log in the last minute, in milliseconds.
              */
             fsync_p99_ms: number | null;
             /**
@@ -1121,7 +1116,7 @@ export interface components {
             understands: components["schemas"]["Format"] | null;
             /**
              * Format: uint64
-             * @description Number of slots in use.
+             * @description Slots in use.
              */
             used: number | null;
             /** @description Release of the node; while the node does not answer, this and all else that only the node knows is `null`. */
@@ -1458,7 +1453,7 @@ export interface components {
             applied: number | null;
             /**
              * Format: uint64
-             * @description Number of log entries that the replica has yet to apply; `null` if it did not report.
+             * @description Log entries that the replica has yet to apply; `null` if it did not report.
              */
             lag: number | null;
             /**
@@ -1533,7 +1528,7 @@ export interface components {
             nodes: components["schemas"]["NodeSecrets"][];
             /**
              * Format: uint
-             * @description Number of data keys still to be re-encrypted.
+             * @description Data keys that are still to be re-encrypted.
              */
             remaining: number;
             /** @description Number of data keys encrypted under each master key, by its id. */
@@ -1564,7 +1559,7 @@ export interface components {
         Shard: {
             /**
              * Format: uint
-             * @description Number of replicas that can be lost now without an outage.
+             * @description Replicas that can be lost now without an outage.
              */
             can_lose: number;
             /**
@@ -1665,7 +1660,7 @@ export interface components {
             customer_id: string;
             /** @description Name of the account; `null` once the account's data is removed. */
             customer_name: string | null;
-            /** @description Why the gateway itself disabled the endpoint; `null` if it did not. */
+            /** @description Why the gateway disabled the endpoint; `null` if it did not. */
             disabled_reason: components["schemas"]["DisabledReason"] | null;
             /**
              * Format: uuid
@@ -1674,13 +1669,10 @@ export interface components {
             endpoint_id: string;
             /**
              * Format: date-time
-             * @description Time since which no delivery has succeeded; `null` if none has failed since the last success.
+             * @description Time of the first failure since the last success; `null` if there was none.
              */
             failing_since: string | null;
-            /**
-             * @description Error of the last attempt at the oldest waiting delivery; `null` before the first attempt, and after the first
-             *     50 rows.
-             */
+            /** @description Error of the last attempt at the oldest waiting delivery; `null` without one, and after the first 50 rows. */
             last_error: string | null;
             /**
              * Format: date-time
@@ -1708,7 +1700,7 @@ export interface components {
             url: string;
             /**
              * Format: uint
-             * @description Number of deliveries that wait for an attempt.
+             * @description Deliveries that wait for an attempt.
              */
             waiting: number;
         };
