@@ -98,7 +98,7 @@ pub struct ChangeView {
     pub number: u64,
     #[schemars(extend("enum" = ["running", "done", "cancelled"]))]
     pub state: Cow<'static, str>,
-    /// Whether the cluster made it by itself: to restore the number of replicas, or as a node had too much load.
+    /// Whether the cluster began it: to restore the number of replicas, or as a node had much more load than others.
     pub automatic: bool,
     pub at_once: u16,
     pub began_at: Timestamp,

@@ -584,7 +584,7 @@ export interface components {
              * @description How many moves run at a time.
              */
             at_once: number;
-            /** @description Whether the cluster made it by itself: to restore the number of replicas, or as a node had too much load. */
+            /** @description Whether the cluster began it: to restore the number of replicas, or as a node had much more load than others. */
             automatic: boolean;
             /**
              * Format: date-time
