@@ -1,4 +1,4 @@
-//! Programs of the system that are run to their end.
+//! Runs programs of the system to completion.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, ensure};
 use nix::unistd::geteuid;
 
-/// Whether this process may make networks and mount disks. One that may not is told on standard error, past whatever collects
-/// the output of tests, so that nobody takes what was skipped for done.
+/// Whether this process lacks the rights to create networks and mount disks. If so, it says so on standard error
+/// itself, which is not captured like the output of tests, so that nobody takes a skipped test for a passed one.
 pub fn lacks_root() -> bool {
     let lacks = !geteuid().is_root();
     if lacks {
@@ -17,26 +17,26 @@ pub fn lacks_root() -> bool {
     lacks
 }
 
-/// Runs a command that says nothing of interest.
+/// Runs a command and ignores its output.
 ///
 /// # Errors
-/// When it fails, with what it said.
+/// When it fails. The error holds its standard error.
 pub fn run(program: &str, args: &[&str]) -> anyhow::Result<()> {
     said(program, args).map(drop)
 }
 
-/// Runs a command and gives what it said.
+/// Runs a command and returns its standard output.
 ///
 /// # Errors
-/// When it fails, with what it said.
+/// As [`run`].
 pub fn said(program: &str, args: &[&str]) -> anyhow::Result<String> {
     feed(program, args, "")
 }
 
-/// Runs a command that reads this.
+/// Runs a command with `text` as its standard input, and returns its standard output.
 ///
 /// # Errors
-/// When it fails, with what it said.
+/// As [`run`].
 pub fn feed(program: &str, args: &[&str], text: &str) -> anyhow::Result<String> {
     let mut child = Command::new(program)
         .args(args)
@@ -46,7 +46,7 @@ pub fn feed(program: &str, args: &[&str], text: &str) -> anyhow::Result<String> 
         .spawn()
         .with_context(|| format!("{program} cannot be run"))?;
     if let Some(mut input) = child.stdin.take() {
-        // One that fails early reads nothing; why it failed is said below.
+        // A command that fails early may not read its input; the check of its status below reports why.
         let _ = input.write_all(text.as_bytes());
     }
     let output = child.wait_with_output()?;

@@ -1,4 +1,4 @@
-//! One kept HTTP/1.1 connection to a node. Client and nodes share the machine, so each request costs as little as it can.
+//! One persistent HTTP/1.1 connection to a node. Client and nodes share the machine, so a request must cost little.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ use hyper::{Method, Request};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-/// A connection that sends one request at a time and connects again when it was cut.
+/// A connection that sends one request at a time, and reconnects after a failure.
 pub struct Connection {
     address: SocketAddr,
     host: HeaderValue,
@@ -19,7 +19,7 @@ pub struct Connection {
     sender: Option<SendRequest<Full<Bytes>>>,
 }
 
-/// What came back.
+/// The response to a request.
 #[derive(Debug)]
 pub struct Response {
     pub status: u16,
@@ -27,18 +27,18 @@ pub struct Response {
 }
 
 impl Connection {
-    /// To the node at `url` (`http://127.0.0.1:8001`), with a key.
+    /// A connection to the node at `url` (`http://127.0.0.1:8001`), with a key.
     ///
     /// # Errors
-    /// When the URL or the key cannot be put into a request.
+    /// When the URL or the key cannot be used in a request.
     pub fn new(url: &str, key: &str) -> anyhow::Result<Self> {
         Ok(Self { bearer: Some(HeaderValue::from_str(&format!("Bearer {key}"))?), ..Self::without_key(url)? })
     }
 
-    /// To a server that wants no key.
+    /// A connection to a server that needs no key.
     ///
     /// # Errors
-    /// When the URL cannot be put into a request.
+    /// When the URL cannot be used in a request.
     pub fn without_key(url: &str) -> anyhow::Result<Self> {
         let authority = url.trim_start_matches("http://").trim_end_matches('/');
         Ok(Self {
@@ -49,10 +49,10 @@ impl Connection {
         })
     }
 
-    /// Posts JSON and reads the whole answer.
+    /// Posts JSON and reads the whole response.
     ///
     /// # Errors
-    /// When there was no whole answer; the next call connects again.
+    /// When no complete response arrived; the next call reconnects.
     pub async fn post(&mut self, path: &str, body: Bytes) -> anyhow::Result<Response> {
         let outcome = self.exchange(path, body).await;
         if outcome.is_err() {
@@ -86,7 +86,7 @@ async fn connect(address: SocketAddr) -> anyhow::Result<SendRequest<Full<Bytes>>
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-    // Ends with the sender or the socket; whoever sends hears of a failure.
+    // The task ends with the sender or the socket; callers get the error through the sender.
     tokio::spawn(async move { drop(connection.await) });
     Ok(sender)
 }

@@ -1,17 +1,17 @@
-//! Measurements and faults on real clusters, with the harness of the crate `tests` beneath.
+//! Benchmarks and fault injection on real clusters, built on the harness of the crate `tests`.
 //!
-//! - [`bench`]: what the cluster can do, in figures.
-//! - [`commands`]: programs of the system that are run to their end.
-//! - [`connection`]: one kept HTTP connection with as little work per request as can be.
+//! - [`bench`]: measures what a cluster can do.
+//! - [`commands`]: runs programs of the system to completion.
+//! - [`connection`]: one persistent HTTP connection with as little work per request as possible.
 //! - [`simulation`]: the core of a cluster on simulated time.
-//! - [`world`]: a cluster that is made to be broken. [`schedule`]: with which faults, and when. [`setup`]: what a run is made
-//!   from. [`run`]: doing it.
-//! - [`workload`]: what goes on in it meanwhile. [`history`]: what was seen of a run. [`check`]: judges of it, one for each
-//!   invariant.
-//! - [`report`]: what a run leaves to be read.
-//! - [`disk`]: a disk that fails when it is told to.
-//! - [`fuzz`]: what reads bytes that come from elsewhere.
-//! - [`mutation`]: faults of the product put back on purpose. [`prove`]: each is found.
+//! - [`world`]: a cluster that faults can be injected into. [`schedule`]: which faults a run injects, and when.
+//!   [`setup`]: what a run is made from. [`run`]: executes a run.
+//! - [`workload`]: the load during a run. [`history`]: the record of what a run observed. [`check`]: checkers of that
+//!   record, one for each invariant.
+//! - [`report`]: the reports that a run leaves behind.
+//! - [`disk`]: a disk that fails on command.
+//! - [`fuzz`]: fuzz targets for code that parses bytes from outside.
+//! - [`mutation`]: bugs of the product put back on purpose. [`prove`]: proves that each is found.
 
 #![allow(clippy::disallowed_methods, reason = "it stands outside of the product, and looks at real clocks")]
 

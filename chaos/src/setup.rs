@@ -1,4 +1,4 @@
-//! What a run is made from.
+//! The configuration of a run.
 
 use std::path::{Path, PathBuf};
 
@@ -9,29 +9,29 @@ use crate::schedule::profile::Profile;
 use crate::schedule::{Plan, Schedule};
 use crate::workload::Pace;
 
-/// What a run is made from.
+/// The configuration of a run.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub profile: Profile,
-    /// Its seed draws the workload, too.
+    /// The schedule. Its seed determines the workload, too.
     pub schedule: Schedule,
     pub pace: Pace,
-    /// Faults of the product that every node has whenever it runs: the judges are to find them.
+    /// Bugs of the product that are active at every node whenever it runs; the checks must find them.
     pub bugs: Vec<Bug>,
-    /// Where all that is known of the run is kept; made, and must not exist.
+    /// Folder for everything that is known of the run. It must not exist, and is created.
     pub folder: PathBuf,
-    /// What the command line says for the schedule.
+    /// Command line arguments for the schedule.
     arguments: String,
 }
 
 impl Setup {
-    /// With what a seed draws.
+    /// A run with a schedule drawn from a seed.
     pub fn new(seed: u64, profile: Profile, folder: PathBuf) -> Self {
         let arguments = format!("--seed {seed} {}", profile.arguments);
         Self::of(Schedule::of(seed, &profile), profile, arguments, folder)
     }
 
-    /// With what a file holds.
+    /// A run with a schedule read from a file.
     pub fn played(plan: Plan, file: &Path, folder: PathBuf) -> Self {
         let arguments = format!("--schedule {}", file.display());
         Self::of(plan.schedule, Profile::named(&plan.profile), arguments, folder)
@@ -42,13 +42,13 @@ impl Setup {
         Self { profile, schedule, pace, bugs: Vec::new(), folder, arguments }
     }
 
-    /// The command that does the same again.
+    /// The command that repeats the run.
     pub fn again(&self) -> String {
         let bugs: String = self.bugs.iter().map(|bug| format!(" --bug {}", bug.as_str())).collect();
         format!("gateway-chaos run {}{bugs}", self.arguments)
     }
 
-    /// What nodes find in their environment.
+    /// Environment variables of the nodes.
     pub fn environment(&self) -> Vec<(String, String)> {
         if self.bugs.is_empty() {
             return Vec::new();

@@ -1,18 +1,18 @@
-//! Addresses of the network: `<local>@<domain>` (bare digits stand for a phone), and what a send may name as `to`.
+//! Network addresses, `<local>@<domain>` (bare digits denote a phone), and which of them a send may name in `to`.
 
 use serde::{Deserialize, Serialize};
 
-/// The domain of linked-device addresses; the same on every network.
+/// Domain of linked-device addresses (LIDs), the same on every network.
 pub const LID_SUFFIX: &str = "lid";
 
-/// The domain of broadcast lists, and the one among them that stories go to; the same on every network.
+/// Domain of broadcast lists; the list `status` is the one that stories go to. Both are the same on every network.
 pub const BROADCAST_SUFFIX: &str = "broadcast";
 const STORIES: &str = "status";
 
-/// The longest address, in bytes. What a network has is far shorter.
+/// Longest accepted address, in bytes. Networks have far shorter ones.
 pub const LONGEST_ADDRESS: usize = 128;
 
-/// The most digits a recipient's number may have.
+/// Maximum number of digits in a recipient's phone number.
 pub const MAX_DIGITS: usize = 15;
 
 /// The domains of the network (configuration `network.*_suffix`).
@@ -24,7 +24,7 @@ pub struct Suffixes {
 }
 
 impl Suffixes {
-    /// The simulator's.
+    /// The domains of the simulated network.
     pub fn simulated() -> Self {
         Self { phone: "s.example".into(), group: "g.example".into(), newsletter: "n.example".into() }
     }
@@ -42,29 +42,29 @@ impl Suffixes {
     }
 }
 
-/// A well-formed address: at least three characters, `<local>@<domain>`, the local part of word characters or
-/// hyphens, the domain of word characters, dots or hyphens; parsed ones have at most [`LONGEST_ADDRESS`] bytes.
+/// A well-formed address: at least three characters, `<local>@<domain>`, the local part of word characters or hyphens,
+/// the domain of word characters, dots or hyphens. Parsed addresses have at most [`LONGEST_ADDRESS`] bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Address(String);
 
-// By hand, so that each field says whose address it is.
+// Written by hand rather than derived, so that each field's description can say whose address it is.
 crate::words::schema_of!(Address: {
     "type": "string", "maxLength": LONGEST_ADDRESS, "pattern": "^[A-Za-z0-9_-]+@[A-Za-z0-9_.-]+$",
 });
 
-/// What an address names.
+/// The kind of entity that an address identifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressKind {
     Phone,
     Group,
     Lid,
     Newsletter,
-    /// A domain that the network does not know.
+    /// The network does not know the domain.
     Unknown,
 }
 
-/// Why a text is no address.
+/// The text is not an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAnAddress;
 
@@ -83,7 +83,7 @@ impl Address {
         if well_formed { Ok(Self(text.to_owned())) } else { Err(NotAnAddress) }
     }
 
-    /// Parses an address, or bare digits, which stand for a phone address. A leading `+` is refused.
+    /// Parses an address, or bare digits as a phone address. A leading `+` is refused.
     pub fn parse_or_digits(text: &str, suffixes: &Suffixes) -> Result<Self, NotAnAddress> {
         if text.len() >= 3 && text.bytes().all(|b| b.is_ascii_digit()) {
             let address = suffixes.phone_address(text);
@@ -92,7 +92,7 @@ impl Address {
         Self::parse(text)
     }
 
-    /// Whether it is longer than any that is parsed. What the network names is not parsed, and may be.
+    /// Whether the address is longer than [`LONGEST_ADDRESS`]. Addresses from the network are not parsed and may be.
     pub fn is_too_long(&self) -> bool {
         self.0.len() > LONGEST_ADDRESS
     }
@@ -119,17 +119,17 @@ impl Address {
         }
     }
 
-    /// Where the stories of an account go.
+    /// The address that the stories of an account are sent to.
     pub fn stories() -> Self {
         Self(format!("{STORIES}@{BROADCAST_SUFFIX}"))
     }
 
-    /// Whether it stands for the stories of all contacts.
+    /// Whether this is the address of stories.
     pub fn is_stories(&self) -> bool {
         self.is_broadcast() && self.local() == STORIES
     }
 
-    /// Whether it is a list that a sender writes to at once.
+    /// Whether this is a broadcast list, stories included.
     pub fn is_broadcast(&self) -> bool {
         self.domain() == BROADCAST_SUFFIX
     }
@@ -138,7 +138,7 @@ impl Address {
         self.domain() == LID_SUFFIX
     }
 
-    /// Checks what can be told from the address alone; a LID still needs its cache and a number its registration.
+    /// Checks what the address alone shows. Whether a LID or a number is known to the network is checked elsewhere.
     pub fn check_recipient(&self, suffixes: &Suffixes) -> Result<AddressKind, Undeliverable> {
         let kind = self.kind(suffixes);
         let local = self.local();

@@ -1,4 +1,4 @@
-//! API keys: their form, and what is stored instead of them.
+//! API keys: their format, and the hash that is stored in their place.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,25 +6,25 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// What every key starts with.
+/// Prefix of every key.
 pub const KEY_MARK: &str = "zpk_";
 
-/// Characters of the display prefix: safe to log and to list.
+/// Length of the display prefix, which is safe to log and to list.
 pub const PREFIX_LENGTH: usize = 12;
 
 const KEY_LENGTH: usize = 28;
 
-/// A whole key: `zpk_` and 24 URL-safe base64 characters. Shown once at issue, never stored and never logged.
+/// A complete key: `zpk_` and 24 URL-safe base64 characters. Shown once when issued; never stored or logged.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
 
 impl ApiKey {
-    /// A new key, from 144 random bits.
+    /// A new key made of 144 random bits.
     pub fn generate(random: [u8; 18]) -> Self {
         Self(format!("{KEY_MARK}{}", URL_SAFE_NO_PAD.encode(random)))
     }
 
-    /// Checks the form; `None` is `auth_malformed`.
+    /// Checks the format; `None` means `auth_malformed`.
     pub fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix(KEY_MARK)?;
         let url_safe = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
@@ -35,12 +35,12 @@ impl ApiKey {
         KeyPrefix(self.0[..PREFIX_LENGTH].to_owned())
     }
 
-    /// SHA-256 of the whole key. 144 random bits need no slow hash.
+    /// SHA-256 of the complete key. With 144 random bits, no slow hash is needed.
     pub fn hash(&self) -> KeyHash {
         KeyHash(Sha256::digest(self.0.as_bytes()).into())
     }
 
-    /// The secret itself, for the one answer that shows it.
+    /// The secret itself, for the one response that shows it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -55,13 +55,13 @@ pub struct KeyPrefix(String);
 
 crate::words::texts!(KeyPrefix);
 
-/// What is stored of a key. Compared in constant time only: it has no `PartialEq` on purpose.
+/// The stored hash of a key. It deliberately has no `PartialEq`: compare in constant time with [`Self::matches`].
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct KeyHash([u8; 32]);
 
 impl KeyHash {
-    /// Whether both are of the same key, in a time that says nothing of where they differ.
+    /// Whether both are hashes of the same key, compared in constant time.
     pub fn matches(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }

@@ -1,4 +1,4 @@
-//! Whom an account has blocked.
+//! Contacts that an account has blocked.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What a business account has: profile, catalog, collections, orders; the same from the network to the answer.
+//! Business accounts: profile, catalog, collections and orders, in the shape that the driver reports and the API shows.
 
 mod body;
 mod currency;
@@ -17,18 +17,18 @@ use crate::error::CallError;
 use crate::field::Change;
 use crate::id::MessageId;
 
-/// What the network says of an account that is no business, and what callers are told.
+/// The network's text for an account that is not a business; passed on to callers.
 pub const NOT_BUSINESS: &str = "not_business";
 
-/// The network's code for it.
+/// The network's code for an account that is not a business.
 pub const NOT_BUSINESS_CODE: u16 = 403;
 
-/// Of a channel, or a contact, that is no business.
+/// The error for a channel or contact that is not a business.
 pub fn not_business() -> CallError {
     CallError::upstream_refused(u32::from(NOT_BUSINESS_CODE), NOT_BUSINESS)
 }
 
-/// Declares what a patch does to a record: which of its fields it may change.
+/// Declares the patch of a record with the fields that it may change.
 macro_rules! changes {
     ($(#[$about:meta])* $changes:ident of $record:ident { $($field:ident: $kind:ty,)+ }) => {
         $(#[$about])*
@@ -59,7 +59,7 @@ pub struct BusinessProfile {
 }
 
 impl BusinessProfile {
-    /// Of an account that has told nothing of itself.
+    /// The profile of an account that has published nothing.
     pub fn empty(id: Address) -> Self {
         Self {
             id,
@@ -77,7 +77,7 @@ impl BusinessProfile {
 }
 
 changes! {
-    /// What a patch does to the profile.
+    /// A patch of the profile.
     ProfileChanges of BusinessProfile {
         description: Option<String>,
         category: Option<String>,
@@ -99,7 +99,7 @@ pub struct ProductInput {
     /// The price, in thousandths of the currency's unit.
     pub price_amount: Option<u64>,
     pub currency: Option<String>,
-    /// The seller's own number of it.
+    /// The seller's own product number.
     pub retailer_id: Option<String>,
     pub url: Option<String>,
     pub image_urls: Vec<String>,
@@ -107,7 +107,7 @@ pub struct ProductInput {
 }
 
 changes! {
-    /// What a patch does to a product.
+    /// A patch of a product.
     ProductChanges of Product {
         name: String,
         description: Option<String>,
@@ -156,7 +156,7 @@ pub struct Collection {
     pub product_count: u32,
 }
 
-/// What a patch does to a collection.
+/// A patch of a collection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CollectionChanges {
     pub name: Option<String>,

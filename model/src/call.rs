@@ -1,4 +1,4 @@
-//! Inbound calls: the gateway hears of them and can reject them.
+//! Inbound calls, which the gateway is notified of and can reject.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

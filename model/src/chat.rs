@@ -22,34 +22,34 @@ pub struct Chat {
     pub last_message_at: Option<i64>,
 }
 
-/// What disappearing messages may be set to, in seconds; 0 for never.
+/// Permitted timers of disappearing messages, in seconds; 0 for never.
 pub const EPHEMERAL: &[u32] = &[0, 86_400, 604_800, 7_776_000];
 
-/// What an account keeps of a chat, on all its devices.
+/// The flags of a chat that an account syncs across its devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatFlags {
     pub pinned: bool,
     pub archived: bool,
-    /// As in [`Chat`].
+    /// As in [`Chat::muted_until`].
     pub muted_until: Option<i64>,
-    /// Marked by hand, whatever was read.
+    /// Marked as unread by hand, regardless of what was read.
     pub marked_unread: bool,
     pub ephemeral_expiration: u32,
 }
 
-/// Fields of a chat that are to change, or did.
+/// A change to a chat, requested or reported: the fields that are set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatChanges {
     pub pinned: Option<bool>,
     pub archived: Option<bool>,
     pub muted_until: Change<Option<i64>>,
-    /// `false` reads all that is unread; `true` only marks.
+    /// `false` marks all messages as read; `true` only sets the mark.
     pub unread: Option<bool>,
     pub ephemeral_expiration: Option<u32>,
 }
 
 impl ChatFlags {
-    /// Takes over what differs, but for a mark that goes by reading. Who archives a chat unpins it.
+    /// Applies the changes that are set. Archiving unpins the chat; `unread: false` is left to reading it.
     pub fn apply(&mut self, changes: &ChatChanges) {
         self.pinned = changes.pinned.unwrap_or(self.pinned);
         if let Some(archived) = changes.archived {
@@ -62,28 +62,28 @@ impl ChatFlags {
     }
 }
 
-/// A chat as the network knows it when it is asked for all of them.
+/// A chat as the network reports it in a sync of all chats.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncedChat {
     pub id: Address,
     pub flags: ChatFlags,
     pub last_message_at: Option<Timestamp>,
-    /// Whether something in it was not read.
+    /// Whether the chat has unread messages.
     pub unread: bool,
 }
 
 crate::words! {
-    /// Which conversation it is, by its address.
+    /// The kind of conversation, derived from its address.
     ChatKind {
         Direct = "direct",
         Group = "group",
         Newsletter = "newsletter",
     }
 
-    /// The order of a list of chats.
+    /// Sort order of a list of chats.
     #[derive(Default)]
     ChatSort {
-        /// The chat with the latest message first.
+        /// Chats with the latest message first.
         #[default]
         LastMessageAt = "last_message_at",
         Id = "id",

@@ -1,8 +1,8 @@
-//! The clock by which waits and rights are reckoned: the machine's, or that of the simulated run whose code is asking.
+//! The clock for timeouts and deadlines: the machine's, or that of the simulation that the calling thread runs.
 
 use std::time::Instant;
 
-/// This moment.
+/// The current time.
 pub fn now() -> Instant {
     #[cfg(feature = "simulation")]
     if let Some(now) = simulated::now() {
@@ -11,7 +11,7 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Puts another clock in the place of the machine's.
+/// Replaces the machine's clock during a simulation.
 #[cfg(feature = "simulation")]
 pub mod simulated {
     use std::cell::Cell;
@@ -19,14 +19,14 @@ pub mod simulated {
     use std::time::{Duration, Instant};
 
     thread_local! {
-        /// How long the run of this thread has lasted.
+        /// Returns the time elapsed in the simulation that this thread runs.
         static ELAPSED: Cell<Option<fn() -> Duration>> = const { Cell::new(None) };
     }
 
-    /// Further ahead than any moment of the machine's clock that a process may have taken before.
+    /// Puts simulated time ahead of every instant that the process may have taken from the machine's clock.
     const AHEAD: Duration = Duration::from_secs(24 * 3600);
 
-    /// The moment of a run that has lasted so long. All runs of the process begin at the same one.
+    /// The instant at which a simulation has run for `elapsed`. All simulations of the process share the start.
     pub fn moment(elapsed: Duration) -> Instant {
         static BEGIN: OnceLock<Instant> = OnceLock::new();
         *BEGIN.get_or_init(|| Instant::now() + AHEAD) + elapsed
@@ -36,12 +36,12 @@ pub mod simulated {
         ELAPSED.get().map(|elapsed| moment(elapsed()))
     }
 
-    /// Whether this thread makes a simulated run.
+    /// Whether this thread runs a simulation.
     pub fn is_running() -> bool {
         ELAPSED.get().is_some()
     }
 
-    /// Does work whose clock says how long it has lasted; until it is done, this thread knows no other.
+    /// Runs `work` under the simulated clock `elapsed`; until it returns, this thread reads no other clock.
     pub fn during<T>(elapsed: fn() -> Duration, work: impl FnOnce() -> T) -> T {
         struct Restore(Option<fn() -> Duration>);
         impl Drop for Restore {

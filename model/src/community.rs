@@ -1,4 +1,4 @@
-//! Communities as the interface shows them: a parent of groups, one of which is for announcements.
+//! Communities as the API shows them: a parent of groups, one of which is for announcements.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ pub struct SubGroup {
     pub participant_count: Option<u32>,
 }
 
-/// A community with its groups: what the network tells of it at once.
+/// A community and its groups, as the network reports them together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownCommunity {
     pub community: Community,
@@ -51,19 +51,19 @@ impl KnownCommunity {
     }
 }
 
-/// Fields of a community that are to be changed.
+/// A change to a community: the fields that are set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CommunityChanges {
     pub subject: Option<String>,
-    /// Empty to clear it.
+    /// An empty text clears the description.
     pub description: Option<String>,
     pub member_add_groups: Option<bool>,
     pub join_approval_mode: Option<bool>,
 }
 
 impl CommunityChanges {
-    /// Whether the community is so already.
+    /// Whether the community already has these values.
     pub fn hold_for(&self, community: &Community) -> bool {
         fn holds<T: PartialEq + ?Sized>(change: Option<&T>, now: &T) -> bool {
             change.is_none_or(|change| change == now)

@@ -28,7 +28,7 @@ pub struct Contact {
 }
 
 impl Contact {
-    /// Somebody of whom nothing but the address is known.
+    /// A contact of which only the address is known.
     pub fn unknown(id: Address) -> Self {
         Self {
             id,
@@ -44,21 +44,21 @@ impl Contact {
     }
 }
 
-/// What the network tells of a person who is asked for.
+/// What the network reports about a person when asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Person {
-    /// As the network addresses it towards the channel.
+    /// The address that the network uses for the person towards this channel.
     pub id: Address,
     pub lid: Option<Address>,
-    /// In the channel's own address book.
+    /// The name in the channel's own address book.
     pub saved_name: Option<String>,
     pub push_name: Option<String>,
     pub business_name: Option<String>,
     pub about: Option<String>,
     pub is_business: bool,
-    /// Where the person shows it, as below.
+    /// Present if the person shows the picture to the channel.
     pub picture_url: Option<String>,
-    /// Unix seconds; where the person shows it.
+    /// Unix seconds; present if the person shows it to the channel.
     pub last_seen_at: Option<i64>,
 }
 

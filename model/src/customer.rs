@@ -1,4 +1,4 @@
-//! A customer's plan and limits, as the operator sets them.
+//! A customer's plan and limits, which the operator sets.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -8,14 +8,14 @@ use crate::field::{Body, Change, Fields, rule};
 use crate::limit::BucketRule;
 use crate::time::Timestamp;
 
-/// The most channels of an account whose plan names no limit: every node holds all of them in memory.
+/// Channel limit of an account whose plan sets none: every node holds all channels in memory.
 pub const MOST_CHANNELS: u32 = 250_000;
 
-/// What a customer has agreed to, and whether it is behind.
+/// What a customer has subscribed to, and whether payment is overdue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     pub name: String,
-    /// The most channels; `None` for no cap of the plan's own, but for [`MOST_CHANNELS`].
+    /// Maximum number of channels; `None` if the plan sets no limit besides [`MOST_CHANNELS`].
     pub channel_limit: Option<u32>,
     pub trial_ends_at: Option<Timestamp>,
     pub overdue_since: Option<Timestamp>,
@@ -28,7 +28,7 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Why sends, stories, presence and new channels are refused now; reads keep working.
+    /// Why sends, stories, presence and new channels are refused at `now`. Reads keep working.
     pub fn blocks(&self, now: Timestamp) -> Option<CallError> {
         if let Some(since) = self.overdue_since.filter(|since| *since <= now) {
             return Some(CallError::payment_overdue(since));
@@ -36,18 +36,18 @@ impl Plan {
         self.trial_ends_at.filter(|end| *end <= now).map(CallError::trial_expired)
     }
 
-    /// The most channels, whoever set the limit.
+    /// The effective channel limit.
     pub fn most_channels(&self) -> u32 {
         self.channel_limit.unwrap_or(MOST_CHANNELS)
     }
 
-    /// Why a channel more is refused, when the customer has `current` channels.
+    /// Why another channel is refused when the customer has `current` channels.
     pub fn refuses_channel(&self, current: u32) -> Option<CallError> {
         let limit = self.most_channels();
         (current >= limit).then(|| CallError::plan_channel_limit(limit, current))
     }
 
-    /// The word that an account shows as `plan.status`.
+    /// The plan's status, shown as `plan.status` of an account.
     pub fn status(&self, now: Timestamp) -> &'static str {
         if self.overdue_since.is_some_and(|since| since <= now) {
             "past_due"
@@ -61,22 +61,22 @@ impl Plan {
     }
 }
 
-/// Buckets and quotas that differ from the defaults.
+/// Rate limits and quotas that override the defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     pub customer: Option<BucketRule>,
     pub channel: Option<BucketRule>,
-    /// Not written as long as nothing differs: a release that does not know of it may be a member then.
+    /// Omitted while all quotas are default: nodes of a release that does not know the field may be members then.
     #[serde(default, skip_serializing_if = "StorageLimits::is_default")]
     pub storage: StorageLimits,
 }
 
 crate::words! {
-    /// What a plan limits beside calls: what an account may keep.
+    /// The quotas of a plan, besides rate limits: how much an account may store.
     Quota {
-        /// Bytes of media that are kept. The same bytes in two rows count twice, replicas of them once.
+        /// Bytes of stored media. The same bytes in two rows count twice; replicas of them count once.
         MediaBytes = "media_bytes",
-        /// Bytes that messages and webhook deliveries take on disk, about: they are measured and not counted.
+        /// Approximate bytes on disk of messages and webhook deliveries; measured, not counted.
         MessageBytes = "message_bytes",
         /// API keys that are not revoked.
         Keys = "keys",
@@ -98,7 +98,7 @@ impl CallError {
 }
 
 impl Quota {
-    /// As in "the plan allows 50 ...".
+    /// The noun in the message "the plan allows 50 ...".
     pub fn noun(self) -> &'static str {
         match self {
             Self::MediaBytes => "bytes of media",
@@ -110,8 +110,8 @@ impl Quota {
         }
     }
 
-    /// What an account has that the operator gave nothing else, and the most that an operator gives. Every event makes a
-    /// delivery for each endpoint that wants it, in one entry of the log: hence the low limit of endpoints.
+    /// The default of a quota, and the highest value that an operator may set. Every event makes a delivery for each
+    /// endpoint that subscribes to it, all in one log entry: hence the low limit of endpoints.
     fn usual_and_highest(self) -> (u64, u64) {
         match self {
             Self::MediaBytes => (5 * 1024 * 1024 * 1024, (1 << 53) - 1),
@@ -124,7 +124,7 @@ impl Quota {
     }
 }
 
-/// Quotas that the operator has set for one account; `None` for the default.
+/// Quotas that the operator has set for one account; `None` means the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StorageLimits {
@@ -142,7 +142,7 @@ impl StorageLimits {
         *self == Self::default()
     }
 
-    /// What holds for a quota.
+    /// The effective limit of a quota.
     pub fn limit(&self, quota: Quota) -> u64 {
         let mut set = *self;
         set.of(quota).unwrap_or(quota.usual_and_highest().0)
@@ -160,7 +160,7 @@ impl StorageLimits {
     }
 }
 
-/// The body of the operator's create.
+/// Body of the operator's call that creates a customer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateCustomer {
     pub name: String,
@@ -181,7 +181,7 @@ impl CreateCustomer {
     }
 }
 
-/// The body of the operator's patch: each named field replaces the old one.
+/// Body of the operator's patch: each given field replaces the old value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeCustomer {
     name: Change<String>,
@@ -192,7 +192,7 @@ pub struct ChangeCustomer {
     overdue_since: Change<Option<Timestamp>>,
     customer_bucket: Change<Option<BucketRule>>,
     channel_bucket: Change<Option<BucketRule>>,
-    /// Each quota that is named, and its limit; `None` takes it back to the default.
+    /// The given quotas and their limits; `None` restores the default.
     storage: Vec<(Quota, Option<u64>)>,
 }
 
@@ -203,13 +203,13 @@ impl ChangeCustomer {
         })
     }
 
-    /// All but the name, which a create requires and a patch does not.
+    /// Reads all fields but the name, which is required to create and optional to patch.
     fn read(fields: &Fields<'_>) -> Self {
         let mut change = Self { email: fields.nullable("email", rule::text(3..=254)).into(), ..Self::default() };
         if let Some(plan) = fields.object("plan") {
             change.plan_name = plan.optional("name", rule::text(1..=64)).into();
             let limit = plan.nullable("channel_limit", rule::integer(0..=u64::from(u32::MAX)));
-            // The rule has kept the number within the type's range.
+            // The rule has checked that the number fits the type.
             change.channel_limit = limit.map(|limit| limit.and_then(|limit| u32::try_from(limit).ok())).into();
             change.trial_ends_at = plan.nullable("trial_ends_at", rule::time).into();
             change.overdue_since = plan.nullable("overdue_since", rule::time).into();
@@ -242,7 +242,7 @@ impl ChangeCustomer {
     }
 }
 
-/// `null` takes an override back. Bursts and rates up to a million keep the arithmetic of buckets far from overflow.
+/// `null` removes an override. Bursts and rates of at most a million keep the arithmetic of buckets far from overflow.
 fn read_bucket(limits: &Fields<'_>, key: &str) -> Option<Option<BucketRule>> {
     let Some(bucket) = limits.nullable_object(key)? else { return Some(None) };
     let number = |key| bucket.required(key, rule::integer(1..=1_000_000)).and_then(|n| u32::try_from(n).ok());

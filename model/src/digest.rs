@@ -1,24 +1,24 @@
-//! What nodes and releases compute of bytes, and have to come to the same by.
+//! Digests and key derivation on which all nodes and releases must agree.
 
 use hkdf::Hkdf;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// HMAC-SHA256 over the parts, one after the other.
+/// HMAC-SHA256 over the concatenated parts.
 pub fn mac(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
     parts.iter().for_each(|part| mac.update(part));
     mac.finalize().into_bytes().into()
 }
 
-/// A key for one purpose, by HKDF-SHA256.
+/// Derives a key for one purpose by HKDF-SHA256.
 pub fn derived_key(salt: &[u8], secret: &[u8], purpose: &[u8]) -> [u8; 32] {
     let mut key = [0; 32];
     Hkdf::<Sha256>::new(Some(salt), secret).expand(purpose, &mut key).expect("32 bytes are one block of SHA-256");
     key
 }
 
-/// FNV-1a: stable over releases and platforms, which a `Hasher` is not.
+/// FNV-1a. Its result is stable across releases and platforms, unlike that of a `Hasher`.
 pub fn fnv(bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes
         .into_iter()

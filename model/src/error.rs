@@ -1,7 +1,7 @@
-//! The error codes of the interface, and what a refused call ends with.
+//! The error codes of the interface, and the error of a refused call.
 //!
-//! [`CallError`] is what every refusal becomes, wherever it is found: it crosses nodes inside forwarded calls, and knows
-//! nothing of HTTP; `api` alone gives it a status.
+//! Every refusal becomes a [`CallError`], wherever it occurs. It crosses nodes inside forwarded calls and knows nothing
+//! of HTTP; only `api` maps it to a status.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -12,13 +12,13 @@ use crate::limit::LimitScope;
 use crate::status::{Reason, Status};
 use crate::time::Timestamp;
 
-/// The largest JSON body that a route reads.
+/// Largest JSON body of a route, in bytes.
 pub const JSON_LIMIT_BYTES: u64 = 1024 * 1024;
 
-/// The largest JSON body of a send.
+/// Largest JSON body of a send, in bytes.
 pub const SEND_LIMIT_BYTES: u64 = 256 * 1024;
 
-/// Concurrent event streams of one account.
+/// Maximum number of concurrent event streams per account.
 pub const STREAM_LIMIT: u32 = 10;
 
 crate::words! {
@@ -78,7 +78,7 @@ crate::words! {
 }
 
 impl ErrorCode {
-    /// In how many seconds to try again when nothing better is known; `None`: never as it is.
+    /// Default seconds until a retry may succeed; `None` if the same call can never succeed.
     pub fn default_retry_after(self) -> Option<u32> {
         match self {
             Self::ConcurrentModification | Self::RateLimited => Some(1),
@@ -90,25 +90,25 @@ impl ErrorCode {
     }
 }
 
-/// A refused request: the code, a text for people, and what goes with the code.
+/// A refused request: code, message for people, and details.
 ///
-/// No field is skipped when serialised: forwarded calls carry it in a format without field names.
+/// No field may be skipped in serialization: forwarded calls carry it in a format without field names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct CallError {
     pub code: ErrorCode,
-    /// Says what to change, where the caller can change something.
+    /// Says what to change, if the caller can change something.
     pub message: String,
-    /// The facts that belong to the code, such as the issues of `invalid_request`.
+    /// Facts that belong to the code, such as the issues of `invalid_request`.
     pub details: Option<Value>,
-    /// In how many seconds the same call may be taken.
+    /// Seconds after which the same call may succeed.
     pub retry_after: Option<u32>,
-    /// Whether the network refused, so that the same call is refused again.
+    /// Whether the network refused, in which case a retry of the same call is refused again.
     #[serde(rename = "status", with = "by_network")]
     pub by_network: bool,
 }
 
-/// Nodes of 0.2.0 send a status for this, or none.
+/// Nodes of 0.2.0 send an optional HTTP status in the place of this flag.
 mod by_network {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -124,7 +124,7 @@ mod by_network {
 }
 
 impl CallError {
-    /// An error without details, to be tried again as the code says. The named constructors below read better.
+    /// An error without details, with the code's default retry time. Prefer the named constructors below.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         let (message, retry_after) = (message.into(), code.default_retry_after());
         Self { code, message, details: None, retry_after, by_network: false }
@@ -134,13 +134,13 @@ impl CallError {
         Self { details: Some(details), ..self }
     }
 
-    /// Says when to try again; at least one second, because zero invites a hot loop.
+    /// Sets the retry time; at least one second, because zero would invite a busy loop.
     pub fn with_retry_after(self, seconds: u32) -> Self {
         Self { retry_after: Some(seconds.max(1)), ..self }
     }
 }
 
-/// Declares errors: the code, what it says, and the facts that belong to it, by the names of what is given.
+/// Declares constructors: arguments, code, message, and the arguments that become details under their own names.
 macro_rules! errors {
     ($($(#[$doc:meta])* $name:ident($($given:ident: $type:ty),*) = $code:ident, $text:expr $(, { $($fact:ident),* })?;)*) => {
         impl CallError {$(
@@ -166,7 +166,7 @@ errors! {
         = AuthRevoked, "the key or session was revoked; use another one", { revoked_at };
     auth_backend_unavailable()
         = AuthBackendUnavailable, "keys and sessions cannot be checked right now; try again";
-    /// A session whose member has not confirmed the e-mail address.
+    /// The member of the session has not confirmed the e-mail address.
     auth_no_email() = AuthNoEmail, "confirm your e-mail address first: see the message that was sent to you";
     /// `required` and `granted` are lists of scope strings.
     insufficient_scope(required: &[String], granted: &[String])
@@ -212,7 +212,7 @@ errors! {
         = PlanChannelLimit, format!("the plan allows {limit} channels"), { limit, current };
     /// No node has a free slot, or a queue is full.
     worker_at_capacity() = WorkerAtCapacity, "no capacity is free right now; try again";
-    /// The disks of the nodes concerned have no room left for this.
+    /// The disks of the nodes involved have no room left for this.
     storage_full() = StorageFull, "the gateway's disks have no space for this right now; try again later";
     trial_expired(trial_ends_at: Timestamp) = TrialExpired, "the trial is over; choose a plan", { trial_ends_at };
     payment_overdue(overdue_since: Timestamp)
@@ -220,14 +220,14 @@ errors! {
 }
 
 impl CallError {
-    /// `limit` is the capacity of the bucket that refused.
+    /// `limit` is the capacity of the bucket that refused the request.
     pub fn rate_limited(scope: LimitScope, limit: u32, retry_after: u32) -> Self {
         Self::new(ErrorCode::RateLimited, format!("too many requests for this {}", scope.noun()))
             .with_details(json!({ "scope": scope, "limit": limit }))
             .with_retry_after(retry_after)
     }
 
-    /// Nobody can change the directory, or say what is in it now.
+    /// The directory has no quorum: it can be neither changed nor read reliably.
     pub fn no_majority() -> Self {
         let message = "most of the cluster's voting nodes do not answer each other right now; try again";
         Self::new(ErrorCode::WorkerAtCapacity, message).with_retry_after(1)
@@ -244,7 +244,7 @@ impl CallError {
     }
 }
 
-// What is missing.
+// Resources that do not exist.
 errors! {
     webhook_endpoint_not_found() = WebhookEndpointNotFound, "no such webhook endpoint";
     message_not_found(message_id: &str) = MessageNotFound, "no such message", { message_id };
@@ -255,17 +255,17 @@ errors! {
     route_not_found() = NotFound, "no such route";
 }
 
-// The request itself.
+// Faults of the request itself.
 errors! {
-    /// A declared stub, or a feature that is still to be built; `feature` such as `messages.image`.
+    /// A stub, or a feature that is not built yet; `feature` is a name such as `messages.image`.
     not_implemented(feature: &str) = NotImplemented, format!("{feature} is not available"), { feature };
-    /// `limit_bytes` is what the route takes.
+    /// `limit_bytes` is the limit of the route.
     payload_too_large_over(limit_bytes: u64)
         = PayloadTooLarge, format!("the body may have at most {limit_bytes} bytes"), { limit_bytes };
 }
 
 impl CallError {
-    /// Unreadable JSON, a wrong content type, and what no narrower code fits.
+    /// Unreadable JSON, a wrong content type, and errors that no narrower code fits.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::BadRequest, message)
     }
@@ -274,7 +274,7 @@ impl CallError {
         Self::new(ErrorCode::NoOp, message)
     }
 
-    /// The recipient as the caller named it, and why nothing can be sent there.
+    /// `to` is the recipient as the caller named it; `reason` says why nothing can be sent there.
     pub fn undeliverable_recipient(to: &str, reason: Undeliverable) -> Self {
         let why = match reason {
             Undeliverable::UnknownLid => "the phone number behind this linked-device address is not known yet",
@@ -287,28 +287,28 @@ impl CallError {
         Self::new(ErrorCode::UndeliverableRecipient, why).with_details(json!({ "to": to, "reason": reason }))
     }
 
-    /// What the network that the channels are on, or the driver for it, cannot do.
+    /// The network of this cluster, or the driver for it, does not support the feature.
     pub fn not_on_this_network(feature: &str) -> Self {
         Self::new(ErrorCode::NotImplemented, format!("{feature} is not available on the network of this cluster"))
             .with_details(json!({ "feature": feature, "network": "whatsapp" }))
     }
 }
 
-/// The network, and the gateway itself.
+/// Errors of the network and of the gateway itself.
 impl CallError {
-    /// No answer of the network in time.
+    /// The network did not answer in time.
     pub fn upstream_timeout() -> Self {
         Self::new(ErrorCode::Other, "the network did not answer in time").with_details(json!({ "upstream": "timeout" }))
     }
 
-    /// A definitive refusal by the network.
+    /// The network refused definitively.
     pub fn upstream_refused(upstream_code: u32, upstream_text: &str) -> Self {
         let refused = Self::new(ErrorCode::Other, format!("the network refused: {upstream_text}"))
             .with_details(json!({ "upstream_code": upstream_code, "upstream_text": upstream_text }));
         Self { by_network: true, ..refused }
     }
 
-    /// What went wrong is for the log, not for the caller.
+    /// An internal error; its cause goes to the log, not to the caller.
     pub fn internal_error() -> Self {
         Self::new(ErrorCode::InternalError, "something went wrong inside the gateway")
     }

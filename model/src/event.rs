@@ -1,4 +1,4 @@
-//! Events: their names, their ids, and the envelope whose bytes are signed, stored and sent.
+//! Events: their names and ids, and the envelope whose bytes are signed, stored and sent.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,10 +10,10 @@ pub use crate::payload::EventName;
 use crate::payload::{Payload, example};
 use crate::time::Timestamp;
 
-/// The date-stamped version of all payload shapes.
+/// Date-stamped version of all payload shapes.
 pub const API_VERSION: &str = "2026-04";
 
-/// The largest envelope; longer text is cut and flagged.
+/// Largest envelope, in bytes; longer texts are cut and flagged.
 pub const LARGEST_ENVELOPE: usize = 256 * 1024;
 
 /// `evt_` and a ULID: the key by which receivers drop repeats.
@@ -22,28 +22,28 @@ pub const LARGEST_ENVELOPE: usize = 256 * 1024;
 #[schemars(inline)]
 pub struct EventId(String);
 
-/// What names an inbound item of the network, so that a replay of it gets the same [`EventId`].
+/// Identifies an inbound item of the network, so that a replay of the item gets the same [`EventId`].
 #[derive(Clone, Copy, Debug)]
 pub struct NetworkItem<'a> {
     pub channel: ChannelId,
-    /// The network's id of the message or of whatever else the item is about.
+    /// The network's id of the message or of the item's other subject.
     pub network_id: &'a str,
     pub event: EventName,
-    /// Tells the items of one network id and event apart: the status of a receipt and, in a group, its member; empty
-    /// where there is nothing to tell apart.
+    /// Distinguishes items with the same network id and event: the status of a receipt and, in a group, its member.
+    /// Empty where nothing has to be distinguished.
     pub status: &'a str,
     pub network_time: Timestamp,
 }
 
 impl EventId {
-    /// Reads an id as it is shown.
+    /// Parses the text form of an id.
     pub fn parse(text: &str) -> Option<Self> {
         let ulid = Ulid::from_string(text.strip_prefix("evt_")?).ok()?;
-        // Only the one way of writing it: ids are compared as texts.
+        // Only the canonical spelling is accepted, because ids are compared as texts.
         Some(Self(format!("evt_{ulid}"))).filter(|id| id.0 == text)
     }
 
-    /// A new id, from 80 random bits.
+    /// A new id with 80 random bits.
     pub fn mint(now: Timestamp, random: [u8; 10]) -> Self {
         let mut wide = [0; 16];
         wide[6..].copy_from_slice(&random);
@@ -51,7 +51,7 @@ impl EventId {
         Self(format!("evt_{ulid}"))
     }
 
-    /// The id of an inbound item: its time is the network's, its random part the first 80 bits of HMAC-SHA256 under the
+    /// The id of an inbound item: the network's time, and as random part the first 80 bits of an HMAC-SHA256 under the
     /// deployment's key.
     pub fn derived(deployment_key: &[u8], item: NetworkItem<'_>) -> Self {
         let name = format!("{}|{}|{}|{}", item.channel, item.network_id, item.event, item.status);
@@ -59,7 +59,7 @@ impl EventId {
         Self::mint(item.network_time, std::array::from_fn(|place| digest[place]))
     }
 
-    /// When it was minted; of an inbound item the network's time.
+    /// When the id was minted; for an inbound item the network's time.
     pub fn time(&self) -> Timestamp {
         let ulid = self.0.strip_prefix("evt_").and_then(|text| Ulid::from_string(text).ok());
         Timestamp(ulid.map_or(0, |ulid| i64::try_from(ulid.timestamp_ms()).unwrap_or(i64::MAX)))
@@ -68,7 +68,7 @@ impl EventId {
 
 crate::words::texts!(EventId);
 
-/// The delivery envelope; its fields are written in this order.
+/// The delivery envelope. The order of the fields is the order on the wire.
 #[derive(Serialize)]
 struct Envelope<'a, D: Serialize> {
     event: &'a str,
@@ -76,13 +76,13 @@ struct Envelope<'a, D: Serialize> {
     api_version: &'a str,
     channel_id: ChannelId,
     occurred_at: Timestamp,
-    /// Nothing has happened: somebody tries out a receiver.
+    /// The event is an example, sent to try out a receiver.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     test: bool,
     data: &'a D,
 }
 
-/// An event as it was emitted. The bytes are made once: stored, signed and sent as they are.
+/// An event as emitted. Its bytes are made once, and stored, signed and sent unchanged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     pub id: EventId,
@@ -92,7 +92,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// What an event of that name looks like. The addresses are those of the simulated network.
+    /// An example of an event of this name, with addresses of the simulated network.
     pub fn example(name: EventName) -> Self {
         let place = EventName::ALL.iter().position(|known| *known == name).unwrap_or_default();
         let place = u8::try_from(place).unwrap_or_default();
@@ -108,7 +108,7 @@ impl Event {
         self.payload.name()
     }
 
-    /// The envelope. Text that would make it larger than [`LARGEST_ENVELOPE`] is cut and flagged.
+    /// The envelope's bytes. Texts that would make it larger than [`LARGEST_ENVELOPE`] are cut and flagged.
     pub fn to_bytes(&self) -> Vec<u8> {
         let bytes = self.write(&self.payload);
         if bytes.len() <= LARGEST_ENVELOPE {
@@ -116,7 +116,7 @@ impl Event {
         }
         let mut payload = self.payload.clone();
         let mut bytes = bytes;
-        // Halving ends: what a message says is that long alone, and nothing is left of it after a few dozen rounds.
+        // The loop ends: only a message's content is this long, and a few dozen halvings leave nothing of it.
         while bytes.len() > LARGEST_ENVELOPE && payload.halve_text() {
             bytes = self.write(&payload);
         }
@@ -145,7 +145,7 @@ impl Event {
     }
 }
 
-/// The bytes of a `webhook.test` probe, which nobody can subscribe to.
+/// The bytes of a `webhook.test` probe, an event that cannot be subscribed to.
 pub fn test_envelope(
     id: &EventId,
     channel: ChannelId,
@@ -164,14 +164,14 @@ pub fn test_envelope(
         api_version: API_VERSION,
         channel_id: channel,
         occurred_at,
-        // The interface has a test say so in its data instead.
+        // The interface puts the flag of a probe into its data instead.
         test: false,
         data: &probe,
     };
     serde_json::to_vec(&envelope).expect(WRITTEN)
 }
 
-/// The event name of a probe.
+/// Event name of a probe.
 pub const TEST_EVENT: &str = "webhook.test";
 
 const WRITTEN: &str = "payloads have string keys only and are written to memory";
@@ -193,7 +193,7 @@ mod tests {
         Address::parse(text).unwrap()
     }
 
-    /// The 342 bytes that the published vector of the signature signs.
+    /// The 342 bytes that the published test vector of the signature signs.
     const VECTOR: &str = concat!(
         r#"{"event":"message.status","event_id":"evt_01JGFJJZ008N9Y7K4S5T6V7W8X","api_version":"2026-04","#,
         r#""channel_id":"7f2c1a52-7d3e-4a55-9a42-0d6f0b1c2d3e","occurred_at":"2026-01-01T00:00:00.000Z","#,

@@ -1,11 +1,11 @@
-//! Reading the fields of a JSON body by rules, so that every body of the interface is judged the same way.
+//! Reads the fields of a JSON body by rules, so that all bodies of the API are validated in the same way.
 //!
 //! A field is read with a presence ([`Fields::required`], [`Fields::optional`], [`Fields::nullable`]) and a rule (the
-//! functions of [`rule`]). A broken rule becomes an issue and the field reads as absent; reading goes on, so that all
-//! issues of a body are found at once.
+//! functions of [`rule`]). A violation becomes an issue and the field reads as absent; reading goes on, so that all
+//! issues of a body are reported at once.
 //!
-//! A parser is also what documents its body: run on [`Body::outline`]'s sheet instead of a body, it judges nothing, and
-//! what it asks for is noted with what its rules take.
+//! A parser also documents its body: [`Body::outline`] runs it without a body, and it records the fields that it asks
+//! for together with the schemas of their rules.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -21,23 +21,26 @@ pub mod rule;
 
 use outline::{Outline, Times};
 
-/// What a rule makes of a value.
+/// The result of a rule.
 pub type Judged<T> = Result<T, Violation>;
 
-/// The most values that a body holds: twice what the longest list of the interface has. One of a few bytes may take hundreds of
-/// memory.
+/// Maximum number of JSON values in a body: twice the length of the API's longest list. A value of a few bytes may take
+/// hundreds of bytes in memory.
 const MOST_VALUES: usize = 10_000;
 
 /// The body of a request, which is a JSON object.
 #[derive(Debug, Default)]
 pub struct Body {
     map: Map<String, Value>,
-    /// Set where a parser is asked what it would read.
+    /// Set while the parser is run to record which fields it reads.
     outline: Option<Arc<Outline>>,
 }
 
 impl Body {
-    /// Unreadable JSON is `bad_request`, another value than an object, or one of too many values, `invalid_request`.
+    /// Parses the bytes of a body.
+    ///
+    /// # Errors
+    /// `bad_request` for unreadable JSON; `invalid_request` for a value other than an object, and for too many values.
     pub fn parse(bytes: &[u8]) -> Result<Self, CallError> {
         if bytes.len() > MOST_VALUES && values_in(bytes) > MOST_VALUES {
             let message = format!("a body has at most {MOST_VALUES} values, those of its lists and objects included");
@@ -48,27 +51,27 @@ impl Body {
             .try_into()
     }
 
-    /// What `read` makes of the fields.
+    /// Runs `read` on the fields.
     ///
     /// # Errors
-    /// `invalid_request` with every rule that they break.
+    /// `invalid_request` with all violations.
     pub fn read<T>(&self, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, CallError> {
         let issues = Issues::new();
         let value = read(&Fields::new(self, &issues));
         issues.finish(|| value)
     }
 
-    /// What `read` makes of the fields of a patch; one without fields is refused.
+    /// Runs `read` on the fields of a patch, which must not be empty.
     ///
     /// # Errors
-    /// As [`Body::read`].
+    /// See [`Body::read`].
     pub fn read_patch<T>(&self, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, CallError> {
         let issues = Issues::new();
         let value = read(&Fields::patch(self, &issues));
         issues.finish(|| value)
     }
 
-    /// The JSON Schema of the bodies that `parser` reads.
+    /// The JSON Schema of the bodies that `parser` accepts.
     pub fn outline<T>(parser: impl FnOnce(&Self) -> T) -> Value {
         let outline = Arc::new(Outline::default());
         parser(&Self { map: Map::new(), outline: Some(outline.clone()) });
@@ -76,7 +79,7 @@ impl Body {
     }
 }
 
-/// How many values a text of JSON holds, told without making any of them. Of what is no JSON it tells nothing.
+/// Counts the values in a JSON text without allocating them. For invalid JSON the number is meaningless.
 fn values_in(json: &[u8]) -> usize {
     let (mut values, mut in_string, mut is_escaped) = (1, false, false);
     for byte in json.iter().copied() {
@@ -109,8 +112,8 @@ impl TryFrom<Value> for Body {
     }
 }
 
-/// What a patch does to one field. An enum and not an option: the field may be one itself, and a format that writes
-/// `Some(None)` as it writes `None` would lose the difference between "clear it" and "leave it".
+/// What a patch does to one field. Not an `Option`: the field itself may be one, and a format that writes `Some(None)`
+/// like `None` would lose the difference between "clear" and "keep".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change<T> {
     #[default]
@@ -129,7 +132,7 @@ impl<T> Change<T> {
         matches!(self, Self::Keep)
     }
 
-    /// The change to what `make` makes of the value.
+    /// Maps the new value with `make`.
     ///
     /// # Errors
     /// Those of `make`.
@@ -147,23 +150,23 @@ impl<T> From<Option<T>> for Change<T> {
     }
 }
 
-/// One object of a body, where it stands in the body, and where its issues go.
+/// One object of a body, with its path in the body and the collector of issues.
 #[derive(Clone)]
 pub struct Fields<'a> {
     map: &'a Map<String, Value>,
     path: Vec<PathPart>,
     issues: &'a Issues,
-    /// Where the fields that are asked for are noted, when there is no body to read.
+    /// Records the requested fields while there is no body to read.
     outline: Option<Arc<Outline>>,
 }
 
 impl<'a> Fields<'a> {
-    /// The whole body.
+    /// The fields of the whole body.
     pub fn new(body: &'a Body, issues: &'a Issues) -> Self {
         Self { map: &body.map, path: Vec::new(), issues, outline: body.outline.clone() }
     }
 
-    /// A patch: an empty object is refused.
+    /// The fields of a patch. An empty object is an issue.
     pub fn patch(body: &'a Body, issues: &'a Issues) -> Self {
         if let Some(outline) = &body.outline {
             outline.patch();
@@ -173,36 +176,36 @@ impl<'a> Fields<'a> {
         Self::new(body, issues)
     }
 
-    /// Whether a field is there. While a parser tells what it would read, every field is.
+    /// Whether the field is present. Always true while the outline is recorded.
     pub fn has(&self, key: &str) -> bool {
         self.outline.is_some() || self.map.contains_key(key)
     }
 
-    /// Says what a field takes, where its rules cannot; `schema` is JSON Schema.
+    /// Records the schema of a field that its rules cannot express. `schema` is JSON Schema.
     pub fn tell(&self, key: &str, schema: impl FnOnce() -> Value) {
         if let Some(outline) = &self.outline {
             outline.tell(key, schema());
         }
     }
 
-    /// Says what holds between the fields, which no rule of one of them can; `keywords` are those of JSON Schema.
+    /// Records constraints between fields, which no rule of a single field can express, as `keywords` of JSON Schema.
     pub fn between(&self, keywords: impl FnOnce() -> Value) {
         if let Some(outline) = &self.outline {
             outline.between(keywords());
         }
     }
 
-    /// The value as it is, without a rule.
+    /// The raw value, without a rule.
     pub fn get(&self, key: &str) -> Option<&'a Value> {
         self.map.get(key)
     }
 
-    /// Notes an issue at a field.
+    /// Adds an issue at a field.
     pub fn refuse(&self, key: &str, violation: Violation) {
         self.issues.push(self.path_to(key), violation);
     }
 
-    /// A field that must be there. `null` breaks its rule.
+    /// A field that must be present. `null` violates its rule.
     pub fn required<T>(&self, key: &str, rule: impl FnOnce(&Value) -> Judged<T>) -> Option<T> {
         self.require(key);
         self.optional(key, rule)
@@ -216,17 +219,17 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A field that may be left out, but not be `null`.
+    /// A field that may be absent, but not `null`.
     pub fn optional<T>(&self, key: &str, rule: impl FnOnce(&Value) -> Judged<T>) -> Option<T> {
         if let Some(outline) = &self.outline {
             outline.note(key, Times::Once, false, rule);
             return None;
         }
-        // Most bodies lack most fields, and nearly all rules hold: where a field stands is told of a broken one alone.
+        // Hot path: most fields are absent and nearly all values are valid, so only a violation builds the path.
         rule(self.map.get(key)?).map_err(|violation| self.refuse(key, violation)).ok()
     }
 
-    /// A field that may be left out (`None`), or be `null` (`Some(None)`).
+    /// A field that may be absent (`None`) or `null` (`Some(None)`).
     pub fn nullable<T>(&self, key: &str, rule: impl FnOnce(&Value) -> Judged<T>) -> Option<Option<T>> {
         if let Some(outline) = &self.outline {
             outline.note(key, Times::Once, true, rule);
@@ -238,13 +241,13 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A field that must be there, and may be `null` (`Some(None)`).
+    /// A field that must be present and may be `null` (`Some(None)`).
     pub fn required_nullable<T>(&self, key: &str, rule: impl FnOnce(&Value) -> Judged<T>) -> Option<Option<T>> {
         self.require(key);
         self.nullable(key, rule)
     }
 
-    /// A list with at least one and at most `most` items; each item's issues bear its index.
+    /// A list with 1 to `most` items; the path of an item's issue contains its index.
     pub fn list<T>(&self, key: &str, most: usize, rule: impl Fn(&Value) -> Judged<T>) -> Option<Vec<T>> {
         self.read_list(key, 1, most, rule)
     }
@@ -271,23 +274,23 @@ impl<'a> Fields<'a> {
             path.push(PathPart::Index(index));
             rule(item).map_err(|violation| self.issues.push(path, violation)).ok()
         };
-        // Every item is judged before the list is given up, so that all of them are reported.
+        // All items are validated before the list is rejected, so that all issues are reported.
         let judged: Vec<Option<T>> = items.iter().enumerate().map(judge).collect();
         judged.into_iter().collect()
     }
 
-    /// As [`list`](Self::list), for a field that must be there.
+    /// Like [`list`](Self::list), for a field that must be present.
     pub fn required_list<T>(&self, key: &str, most: usize, rule: impl Fn(&Value) -> Judged<T>) -> Option<Vec<T>> {
         self.require(key);
         self.list(key, most, rule)
     }
 
-    /// As [`list`](Self::list), for a list that may be empty.
+    /// Like [`list`](Self::list), for a list that may be empty.
     pub fn list_or_empty<T>(&self, key: &str, most: usize, rule: impl Fn(&Value) -> Judged<T>) -> Option<Vec<T>> {
         self.read_list(key, 0, most, rule)
     }
 
-    /// As [`list_or_empty`](Self::list_or_empty), for a field that must be there.
+    /// Like [`list_or_empty`](Self::list_or_empty), for a field that must be present.
     pub fn required_list_or_empty<T>(
         &self,
         key: &str,
@@ -298,7 +301,7 @@ impl<'a> Fields<'a> {
         self.list_or_empty(key, most, rule)
     }
 
-    /// The objects of a list with at least one and at most `most` of them, each with its own place for issues.
+    /// The objects of a list of 1 to `most` objects, each with its own path for issues.
     pub fn objects(&self, key: &str, most: usize) -> Option<Vec<Fields<'a>>> {
         if let Some(outline) = &self.outline {
             let inner = outline.object(key, Times::List { least: 1, most }, false);
@@ -313,24 +316,24 @@ impl<'a> Fields<'a> {
         self.map.get(key)?.as_array()?.iter().enumerate().map(fields).collect()
     }
 
-    /// As [`objects`](Self::objects), for a field that must be there.
+    /// Like [`objects`](Self::objects), for a field that must be present.
     pub fn required_objects(&self, key: &str, most: usize) -> Option<Vec<Fields<'a>>> {
         self.require(key);
         self.objects(key, most)
     }
 
-    /// The fields of an object inside this one, when it is there.
+    /// The fields of a nested object, if it is present.
     pub fn object(&self, key: &str) -> Option<Fields<'a>> {
         self.read_object(key, false).flatten()
     }
 
-    /// As [`object`](Self::object), for a field that must be there.
+    /// Like [`object`](Self::object), for a field that must be present.
     pub fn required_object(&self, key: &str) -> Option<Fields<'a>> {
         self.require(key);
         self.object(key)
     }
 
-    /// The fields of an object that may be left out (`None`), or be `null` (`Some(None)`).
+    /// The fields of a nested object that may be absent (`None`) or `null` (`Some(None)`).
     pub fn nullable_object(&self, key: &str) -> Option<Option<Fields<'a>>> {
         self.read_object(key, true)
     }
@@ -369,7 +372,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    /// The issues found when `read` reads `body`, as `path code`.
+    /// The issues of reading `body`, each as `path code`.
     fn issues_of(body: Value, read: impl FnOnce(&Fields<'_>)) -> Vec<String> {
         let issues = Issues::new();
         read(&Fields::new(&Body::try_from(body).unwrap(), &issues));

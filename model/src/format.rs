@@ -1,8 +1,9 @@
-//! Which kinds of records and messages nodes may use: so that nodes of two releases work together, and a cluster can go
-//! back to the older one.
+//! The format: which kinds of records and messages nodes may use, so that nodes of two releases work together and a
+//! cluster can go back to the older release.
 //!
-//! A release reads all formats up to [`Format::LATEST`]. A cluster has one, which its operator raises once no node is to
-//! go back (`gateway format raise`): until then nobody stores or proposes what an older release would not understand.
+//! A release reads all formats up to [`Format::LATEST`]. A cluster has one format, which its operator raises once no
+//! node will go back (`gateway format raise`). Until then, nothing is stored or proposed that an older release cannot
+//! read.
 
 use std::fmt;
 
@@ -15,22 +16,26 @@ use serde::{Deserialize, Serialize};
 pub struct Format(u8);
 
 impl Format {
-    /// The format of release 0.1.0, which does not tell formats apart: what bears none is of this one.
+    /// Format of release 0.1.0, which has no format field: records and commands without one have this format.
     pub const FIRST: Self = Self(1);
-    /// Of release 0.2.0: the format itself, in the record of the cluster and in the command that raises it; the
-    /// exchange of the master key, in that record and a command of its own.
+    /// Format of release 0.2.0. It adds the format itself, in the cluster's record and in the command that raises it,
+    /// and the rotation of the master key, in the same record and a command of its own.
     pub const SECOND: Self = Self(2);
-    /// Of release 0.3.0: quotas of storage, in the records of customers and of media, calls that ask what accounts keep of
-    /// messages, and the bytes of an account's URLs; the
-    /// life of keys that have ended and of deleted channels; in the record of a join token, whether it was answered again; in the row of a channel, from which
-    /// place on its outbox was never written; deletions that end in portions; rotations of the key of session tokens, of the
-    /// authority between nodes and of customers' data keys; inbound messages that are told apart by their chat and author as well as by
-    /// their id; places in the outbox that lead to the message's row instead of holding it again, and the short commands of a
-    /// send; removals of a node that name who is
-    /// left; in changes of a channel's status, until when a ban lasts; calls that read out the session of a channel, and store one;
-    /// which of a member's sessions makes room for another; what the phone wrote, in the place of what could not be read of it.
+    /// Format of release 0.3.0. It adds:
+    ///
+    /// - storage quotas, in the records of customers and media; calls that ask what accounts store of messages; the
+    ///   size of an account's URLs;
+    /// - the retention of expired keys and deleted channels; deletions that proceed in portions;
+    /// - in a join token's record, whether it was answered again;
+    /// - in a channel's row, the position from which its outbox was never written; outbox positions that refer to a
+    ///   message's row instead of repeating it, and the short commands of a send;
+    /// - rotation of the session token key, of the authority of the nodes' certificates, and of customers' data keys;
+    /// - inbound messages distinguished by chat and author as well as id; what the phone wrote in place of an
+    ///   unreadable message;
+    /// - removals of a node that name the remaining ones; the end of a ban in status changes;
+    /// - calls that export and import a channel's session; which of a member's sessions makes room for another.
     pub const THIRD: Self = Self(3);
-    /// The highest that this release understands.
+    /// The highest format that this release understands.
     pub const LATEST: Self = Self::THIRD;
 
     pub const fn number(self) -> u8 {
@@ -41,12 +46,12 @@ impl Format {
         *self == Self::FIRST
     }
 
-    /// Whether this release understands it.
+    /// Whether this release understands the format.
     pub fn is_known(self) -> bool {
         (Self::FIRST..=Self::LATEST).contains(&self)
     }
 
-    /// The release that brought it, where this one knows.
+    /// The release that introduced the format, if this release knows it.
     pub fn release(self) -> Option<&'static str> {
         match self {
             Self::FIRST => Some("0.1.0"),
@@ -56,7 +61,7 @@ impl Format {
         }
     }
 
-    /// What somebody who runs too old a release has to do.
+    /// What to do when the running release is too old for this format.
     pub fn remedy(self) -> String {
         match self.release() {
             Some(release) => format!("start release {release} or a later one"),
@@ -77,7 +82,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// Bytes that this release cannot read as those that wrote them meant them.
+/// Why this release cannot read some bytes as their writer meant them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Foreign {
     #[error("is of format {0}, and this release understands formats up to {latest}", latest = Format::LATEST)]
@@ -86,18 +91,18 @@ pub enum Foreign {
     Unreadable(String),
 }
 
-/// How what is proposed begins, whatever else it holds: of a command that is not known, the format can still be told.
+/// The beginning of every command: yields the format even of a command that this release does not know.
 #[derive(Deserialize)]
 pub struct Head {
     version: Format,
 }
 
 impl Foreign {
-    /// Judges what was read of something that bears the format that it needs. `head` reads no more than that, and is asked
-    /// when the whole could not be read.
+    /// Checks something that was parsed against the formats that this release understands. `version` is the format it
+    /// needs. `head` parses only that format; it is called if parsing the whole failed.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// [`Foreign::Newer`] if the format is not known, [`Foreign::Unreadable`] otherwise.
     pub fn judge<T, E: fmt::Display>(
         whole: Result<T, E>,
         version: impl FnOnce(&T) -> Format,

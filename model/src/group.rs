@@ -1,4 +1,4 @@
-//! Groups as the interface shows them: the same from the network to the answer.
+//! Groups as the API shows them; the driver reports the same shape.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ pub struct GroupInvite {
 
 impl GroupInvite {
     pub fn of(invite_code: String, suffixes: &Suffixes) -> Self {
-        // The real network's site is not called as its groups are.
+        // The invite site of the real network does not follow from the domain of its groups.
         let site = if suffixes.group == "g.us" { "whatsapp.com" } else { &suffixes.group };
         Self { invite_url: format!("https://chat.{site}/{invite_code}"), invite_code }
     }
@@ -89,7 +89,7 @@ pub struct GroupChanges {
 }
 
 impl Group {
-    /// Takes over what differs, and says what did.
+    /// Applies the fields that differ and returns those.
     pub fn change(&mut self, changes: GroupChanges) -> GroupChanges {
         changes.apply(Changeable {
             subject: &mut self.subject,
@@ -112,7 +112,7 @@ impl GroupChanges {
         *self == Self::default()
     }
 
-    /// Takes over what differs, and says what did. An empty description clears it.
+    /// Applies the fields that differ and returns those. An empty description clears it.
     pub fn apply(self, group: Changeable<'_>) -> Self {
         fn set<T: PartialEq + Clone>(field: &mut T, to: Option<T>) -> Option<T> {
             let to = to.filter(|to| to != field)?;
@@ -136,7 +136,7 @@ impl GroupChanges {
     }
 }
 
-/// What of a group [`GroupChanges`] can change, wherever it is kept.
+/// The fields of a group that [`GroupChanges`] can change, wherever they are stored.
 pub struct Changeable<'a> {
     pub subject: &'a mut String,
     pub description: &'a mut Option<String>,
@@ -148,7 +148,7 @@ pub struct Changeable<'a> {
 }
 
 crate::words! {
-    /// What is done to participants.
+    /// The action on participants of a group.
     ParticipantAction {
         Add = "add",
         Remove = "remove",
@@ -185,7 +185,7 @@ pub enum ParticipantStatus {
 }
 
 impl ParticipantStatus {
-    /// What to tell whoever asked; nothing where it went well.
+    /// Explains a failure to the caller; `None` on success.
     fn message(self) -> Option<&'static str> {
         Some(match self {
             Self::Ok => return None,
@@ -202,7 +202,7 @@ impl ParticipantStatus {
 }
 
 impl ParticipantResult {
-    /// With a text for whoever asked.
+    /// Adds the text that explains a failure to the caller.
     pub fn explained(mut self) -> Self {
         self.message = self.message.or_else(|| self.status.message().map(str::to_owned));
         self
@@ -257,7 +257,7 @@ pub enum GroupOrigin {
     Joined,
 }
 
-/// How somebody came into a group (`group.participant_added`).
+/// How a member joined a group (`group.participant_added`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AddedReason {
@@ -266,7 +266,7 @@ pub enum AddedReason {
     Approved,
 }
 
-/// How somebody left a group (`group.participant_removed`).
+/// How a member left a group (`group.participant_removed`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemovedReason {

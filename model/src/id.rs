@@ -26,7 +26,7 @@ macro_rules! uuid_id {
                 Self(Uuid::now_v7())
             }
 
-            /// A new identifier that says nothing of its time of creation (uuid version 4).
+            /// A new identifier that does not reveal its time of creation (uuid version 4).
             pub fn random() -> Self {
                 Self(Uuid::new_v4())
             }
@@ -50,7 +50,7 @@ macro_rules! uuid_id {
 
         impl FromStr for $name {
             type Err = uuid::Error;
-            /// With hyphens, as they are shown and as the interface's documents say; not in braces, nor as a URN.
+            /// Accepts the hyphenated form only, which is what the interface documents; neither braces nor a URN.
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 text.parse().map(|id: Hyphenated| Self(id.into_uuid()))
             }
@@ -86,13 +86,13 @@ uuid_id! {
 }
 
 impl DeliveryId {
-    /// A new identifier that begins with the time `at`, so that deliveries sort as they were made.
+    /// A new identifier that starts with the time `at`, so that deliveries sort by the time they were created.
     pub fn made_at(at: Timestamp, random: [u8; 10]) -> Self {
         let millis = u64::try_from(at.0).unwrap_or(0);
         Self(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
     }
 
-    /// Sorts before every delivery that was made at `at` or later, and after every earlier one.
+    /// The lower bound of the deliveries created at `at` or later: sorts before them and after every earlier one.
     pub fn first_at(at: Timestamp) -> Self {
         let mut bytes = [0; 16];
         let millis = at.0.clamp(0, (1 << 48) - 1).to_be_bytes();
@@ -100,7 +100,7 @@ impl DeliveryId {
         Self::from_bytes(bytes)
     }
 
-    /// When the delivery was made, as its identifier says.
+    /// When the delivery was created, read from its identifier.
     pub fn time(&self) -> Timestamp {
         let mut millis = [0; 8];
         millis[2..].copy_from_slice(&self.as_bytes()[..6]);
@@ -108,13 +108,13 @@ impl DeliveryId {
     }
 }
 
-/// A cluster node. Allocated by the directory, never used again for another node.
+/// A cluster node. The directory allocates the number and never reuses it for another node.
 pub type NodeId = u64;
 
 /// A Raft group that holds channels: 1..=16 by default. Group 0 is the directory.
 pub type ShardId = u16;
 
-/// A shard leader's Raft term: the fencing token of all that an owner does outside Raft.
+/// The Raft term of a shard's leader: the fencing token for everything that an owner does outside Raft.
 pub type Epoch = u64;
 
 /// How many slots channels and customers hash to. Fixed for the life of a cluster format.
@@ -131,7 +131,7 @@ impl Slot {
         Self::of_bytes(id.as_bytes())
     }
 
-    /// The slot of a customer: the home of its token bucket and of its stream count.
+    /// The slot of a customer. Its owner coordinates the customer's token bucket and stream count.
     pub fn of_customer(id: CustomerId) -> Self {
         Self::of_bytes(id.as_bytes())
     }
@@ -155,8 +155,8 @@ impl MessageId {
         Self(format!("3EB0{}", hex::encode_upper(random)))
     }
 
-    /// The id of a message that the gateway writes by itself because of something on a channel: the same for the same
-    /// thing, so that it is written once, whoever finds it to be written.
+    /// The id of a message that the gateway writes by itself. The same cause on a channel, `because_of`, always yields
+    /// the same id, so that the message is written once, whichever node finds it due.
     pub fn derived(deployment_key: &[u8], channel: ChannelId, because_of: &str) -> Self {
         let digest = mac(deployment_key, &[channel.as_bytes(), because_of.as_bytes()]);
         Self::mint(std::array::from_fn(|place| digest[place]))
@@ -165,7 +165,7 @@ impl MessageId {
 
 crate::words::texts!(MessageId, RequestId);
 
-/// The id of one request: the caller's `X-Request-Id` when it is well formed, else minted.
+/// The id of one HTTP request: the caller's `X-Request-Id` when it is well-formed, otherwise a minted one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RequestId(pub String);
@@ -175,7 +175,7 @@ impl RequestId {
         Self(format!("req_{}", Uuid::now_v7().simple()))
     }
 
-    /// The caller's own id, when it is 8 to 64 characters of `[A-Za-z0-9_-]`.
+    /// Accepts the caller's id when it has 8 to 64 characters of `[A-Za-z0-9_-]`.
     pub fn from_caller(text: &str) -> Option<Self> {
         let well_formed =
             (8..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');

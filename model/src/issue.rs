@@ -1,4 +1,4 @@
-//! What is wrong with a body or a query: one [`Issue`] per broken rule, all of them reported at once.
+//! Errors in a body or a query: one [`Issue`] per violated rule, all reported at once.
 
 use std::cell::RefCell;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{CallError, ErrorCode};
 
-/// One step of the way to a value inside a body.
+/// One step of the path to a value in a body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum PathPart {
@@ -21,7 +21,7 @@ impl From<&str> for PathPart {
     }
 }
 
-/// The kinds of rule that a field can break.
+/// The kinds of rules that a field can violate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IssueCode {
@@ -41,7 +41,7 @@ pub enum IssueCode {
     TooMany,
 }
 
-/// One broken rule: where, which, and what to change.
+/// A violated rule: where, which, and what to change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Issue {
     pub path: Vec<PathPart>,
@@ -50,7 +50,7 @@ pub struct Issue {
 }
 
 impl Issue {
-    /// The path for people: `participants[0]`; `body` for the whole.
+    /// The path as text, such as `participants[0]`; `body` for the whole body.
     pub fn path_text(&self) -> String {
         let mut text = String::new();
         for part in &self.path {
@@ -73,7 +73,7 @@ impl CallError {
         Self::new(ErrorCode::InvalidRequest, message).with_details(json!(issues))
     }
 
-    /// The same, where what it judges stands inside a field of the body.
+    /// The same error, with the paths moved into `field`, for a body nested in another one.
     pub fn inside(self, field: &str) -> Self {
         let issues = self.details.as_ref().filter(|_| self.code == ErrorCode::InvalidRequest);
         let Some(mut issues) = issues.and_then(|issues| Vec::<Issue>::deserialize(issues).ok()) else { return self };
@@ -82,13 +82,13 @@ impl CallError {
     }
 }
 
-/// Why one value is refused, before it is known where the value stands.
+/// Why a value is refused, independent of its place in the body.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Violation {
     pub code: IssueCode,
     pub message: String,
-    /// The JSON Schema of what is taken in its place, where a rule says so.
+    /// JSON Schema of the values that the rule accepts, if the rule states it.
     wants: Option<Box<Value>>,
 }
 
@@ -97,12 +97,12 @@ impl Violation {
         Self { code, message: message.into(), wants: None }
     }
 
-    /// With the JSON Schema of what is taken instead.
+    /// Adds the JSON Schema of accepted values.
     pub fn wanting(self, schema: Value) -> Self {
         Self { wants: Some(Box::new(schema)), ..self }
     }
 
-    /// With `keywords` over those of the JSON Schema that is there already.
+    /// Adds `keywords` to the JSON Schema of accepted values, overriding equal ones.
     pub fn also_wanting(self, keywords: &Value) -> Self {
         let mut schema = self.wants().cloned().unwrap_or_else(|| Value::Object(Map::new()));
         if let (Value::Object(schema), Value::Object(keywords)) = (&mut schema, keywords) {
@@ -111,12 +111,12 @@ impl Violation {
         self.wanting(schema)
     }
 
-    /// What a rule that was asked about `null` takes.
+    /// The JSON Schema of accepted values, which a rule states when it is applied to `null`.
     pub fn wants(&self) -> Option<&Value> {
         self.wants.as_deref()
     }
 
-    /// The refusal of a request in which this is the only fault.
+    /// The error of a request with this single violation.
     pub fn at(self, path: &[&str]) -> CallError {
         let issues = Issues::new();
         issues.push(path.iter().map(|key| PathPart::from(*key)).collect(), self);
@@ -124,7 +124,7 @@ impl Violation {
     }
 }
 
-/// Collects the issues of one request. Readers of parts of a body share it, hence the inner mutability.
+/// Collects the issues of one request. Shared by the readers of a body's parts, hence the interior mutability.
 #[derive(Debug, Default)]
 pub struct Issues(RefCell<Vec<Issue>>);
 
@@ -146,10 +146,10 @@ impl Issues {
         CallError::invalid_request(&self.0.into_inner())
     }
 
-    /// The parsed value, when nothing was wrong.
+    /// The parsed value, if there are no issues.
     ///
-    /// `build` is called only without issues, and yields `None` only where a required field is missing, which is
-    /// itself an issue; so that `?` on each field reads well.
+    /// `build` is called only without issues. It returns `None` only if a required field is missing, which is itself an
+    /// issue; this allows `?` on each field.
     pub fn finish<T>(self, build: impl FnOnce() -> Option<T>) -> Result<T, CallError> {
         if !self.is_empty() { Err(self.into_error()) } else { build().ok_or_else(|| self.into_error()) }
     }

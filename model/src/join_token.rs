@@ -1,7 +1,7 @@
-//! What lets one node into a cluster, once: `gwj_<secret>.<authority>`.
+//! The token with which one node may join a cluster, once: `gwj_<secret>.<authority>`.
 //!
-//! The second part is the hash of the cluster's certificate authority, so that whoever holds the token can tell the
-//! cluster from somebody who only says that it is one.
+//! The second part is the hash of the cluster's certificate authority, by which the holder of the token can verify that
+//! it talks to the cluster.
 
 use std::str::FromStr;
 
@@ -12,30 +12,30 @@ use sha2::{Digest, Sha256};
 const PREFIX: &str = "gwj_";
 const SECRET_BYTES: usize = 24;
 
-/// A token as it is handed to the operator. The cluster keeps its hash alone.
+/// A token as the operator gets it. The cluster stores only its hash.
 #[derive(Clone, PartialEq, Eq)]
 pub struct JoinToken {
     secret: [u8; SECRET_BYTES],
     authority: [u8; 32],
 }
 
-/// The text is no token.
+/// The text is not a join token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a join token begins with gwj_ and has two parts with a dot between them")]
 pub struct NotAJoinToken;
 
 impl JoinToken {
-    /// A new token, from random bytes.
+    /// A new token with a random secret.
     pub fn new(secret: [u8; SECRET_BYTES], authority: [u8; 32]) -> Self {
         Self { secret, authority }
     }
 
-    /// What the directory knows it by.
+    /// The hash by which the directory identifies the token.
     pub fn hash(&self) -> [u8; 32] {
         Sha256::new().chain_update(b"gateway join token").chain_update(self.secret).finalize().into()
     }
 
-    /// The text itself, for the one answer that shows it.
+    /// The text itself, for the one response that shows it.
     pub fn reveal(&self) -> String {
         let encode = |part: &[u8]| URL_SAFE_NO_PAD.encode(part);
         format!("{PREFIX}{}.{}", encode(&self.secret), encode(&self.authority))
@@ -61,7 +61,7 @@ impl FromStr for JoinToken {
     }
 }
 
-// Hidden from logs: it lets whoever reads it in.
+// Hidden from logs: whoever reads the token could join the cluster.
 crate::words::hidden!(JoinToken, _this => "JoinToken(***)");
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! What is kept of a message.
+//! Bounds on what is stored of a message.
 //!
-//! Of one that the network delivers every text, list and name within a bound of its own. What is beyond is cut off; a message
-//! that names another by more than can be kept is of an unknown type. Where bodies are not kept (`store_bodies`), nothing of
-//! what it says.
+//! Every text, list and name of an inbound message has a bound and is truncated to it. A message that refers to another
+//! by an id that is too long becomes one of unknown type. Without stored bodies (`store_bodies`), the content is
+//! withheld.
 //!
-//! All of a message together stays below half a MiB, whatever comes, so that an entry of the log holds it with its event.
+//! A whole message stays below half a MiB in any case, so that one log entry can hold it together with its event.
 
 use crate::address::Address;
 use crate::id::MessageId;
@@ -14,25 +14,25 @@ use crate::send::{MOST_CONTACT_BYTES, MOST_CONTACTS};
 use crate::story::Story;
 use crate::target::LONGEST_URL;
 
-/// The longest text or caption that comes in, in Unicode scalar values.
+/// Longest inbound text or caption, in Unicode scalar values, as are the bounds below unless they say otherwise.
 const LONGEST_TEXT: usize = 65_536;
 
-/// The longest id of a message, in bytes.
+/// Longest message id, in bytes.
 const LONGEST_ID: usize = 255;
 
-/// Of the text that a message quotes.
+/// Longest text of a quoted message.
 const LONGEST_QUOTE: usize = 4_096;
 
-/// Of names of people, files, types and things.
+/// Longest name of a person, file, type or thing.
 const LONGEST_NAME: usize = 255;
 
-/// Of titles, places and descriptions.
+/// Longest title, place or description.
 const LONGEST_TITLE: usize = 1_024;
 
-/// Of the network's name of bytes.
+/// Longest handle by which the network identifies media, in bytes.
 const LONGEST_HANDLE: usize = 4_096;
 
-/// Of an emoji: some are made of a dozen signs.
+/// Longest emoji: some consist of a dozen scalar values.
 const LONGEST_EMOJI: usize = 64;
 
 const MOST_MENTIONS: usize = 1_024;
@@ -41,13 +41,13 @@ const MOST_PHONES: usize = 20;
 const LONGEST_PHONE: usize = 32;
 
 impl MessageId {
-    /// Whether it is longer than any that is kept.
+    /// Whether the id is longer than any id that is stored.
     pub fn is_too_long(&self) -> bool {
         self.0.len() > LONGEST_ID
     }
 }
 
-/// Cuts, and knows whether it did.
+/// Truncates values, and records whether anything was cut.
 #[derive(Default)]
 struct Scissors {
     cut: bool,
@@ -55,7 +55,7 @@ struct Scissors {
 
 impl Scissors {
     fn text(&mut self, text: &mut String, longest: usize) {
-        // Most texts are far shorter than their bound in bytes.
+        // Fast path: most texts are far shorter, in bytes even, than their bound.
         if text.len() <= longest {
             return;
         }
@@ -78,7 +78,7 @@ impl Scissors {
         }
     }
 
-    /// Leaves out what would mean something else, or nothing, if it were cut.
+    /// Drops a value that would be meaningless, or mean something else, if it were truncated.
     fn drop_if<T>(&mut self, value: &mut Option<T>, is_beyond: impl FnOnce(&T) -> bool) {
         if value.as_ref().is_some_and(is_beyond) {
             *value = None;
@@ -101,7 +101,7 @@ impl Scissors {
             self.list(&mut card.phones, MOST_PHONES);
             card.phones.iter_mut().for_each(|phone| self.text(phone, LONGEST_PHONE));
             if together + card.bytes() > MOST_CONTACT_BYTES {
-                // Half a vCard is none; name and numbers say most of what it says.
+                // Half a vCard is useless; name and numbers carry most of its information.
                 card.vcard.clear();
                 self.cut = true;
             }
@@ -111,7 +111,7 @@ impl Scissors {
 }
 
 impl Content {
-    /// Cuts it to its bounds. Says whether anything was beyond them.
+    /// Truncates the content to its bounds. Returns whether anything was cut.
     pub fn cut(&mut self) -> bool {
         if self.target().is_some_and(|target| target.id.is_too_long()) {
             *self = Self::Unknown { raw_type: self.type_name().to_owned() };
@@ -166,7 +166,7 @@ impl Content {
         scissors.cut
     }
 
-    /// Leaves its type and the message that it is about.
+    /// Removes the content's data; its type and its target message remain.
     pub fn withhold(&mut self) {
         match self {
             Self::Text { text } | Self::Edit { text, .. } => text.clear(),
@@ -212,8 +212,8 @@ impl Content {
         }
     }
 
-    /// Whether a content that says something by its fields has lost them: it is not shown as if they were zero, and does not
-    /// go out again. Media that nothing leads to says so itself.
+    /// Whether a content that consists of fields has lost them to [`withhold`](Self::withhold). Such a content must not
+    /// be shown with zero values nor sent again. Media needs no such check: it lacks its handle.
     pub fn holds_nothing(&self) -> bool {
         match self {
             Self::Text { text } => text.is_empty(),
@@ -229,7 +229,7 @@ impl Content {
     }
 }
 
-/// Leaves the kind and the size: nothing leads to the bytes.
+/// Keeps the media's type and size, but no handle to its bytes.
 fn empty_media(media: &mut Media) {
     let kept = Media {
         size_bytes: media.size_bytes,
@@ -240,14 +240,14 @@ fn empty_media(media: &mut Media) {
     *media = kept;
 }
 
-/// Who else may see it is nobody's business here.
+/// Truncates a story. A list of recipients that is too long is dropped: the gateway does not need it.
 fn cut_story(story: &mut Story) -> bool {
     let mut scissors = Scissors::default();
     scissors.drop_if(&mut story.recipients, |recipients| recipients.len() > MOST_MENTIONS);
     for colour in [&mut story.style.background_color, &mut story.style.text_color] {
         scissors.optional(colour, LONGEST_NAME);
     }
-    // A story says no story; one that does is no network's.
+    // A story inside a story is invalid; no network sends one.
     if story.says.is_story() {
         story.says = Content::Unknown { raw_type: "story".to_owned() };
         return true;
@@ -256,7 +256,7 @@ fn cut_story(story: &mut Story) -> bool {
 }
 
 impl Surroundings {
-    /// Cuts it to its bounds. Says whether anything was beyond them.
+    /// Truncates the fields to their bounds. Returns whether anything was cut.
     pub fn cut(&mut self) -> bool {
         let mut scissors = Scissors::default();
         let is_beyond = |quoted: &Quoted| quoted.message_id.is_too_long() || quoted.from.is_too_long();
@@ -280,7 +280,7 @@ impl Surroundings {
 }
 
 impl Quoted {
-    /// As much of a text as is repeated where it is quoted.
+    /// The part of a text that is repeated where it is quoted.
     pub fn excerpt(mut text: String) -> String {
         Scissors::default().text(&mut text, LONGEST_QUOTE);
         text
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(whole.link_preview, None);
     }
 
-    /// Sums of the bounds: a message, its event and what hangs on them fit an entry of the log.
+    /// The bounds add up so that a message fits into one log entry with its event and its context.
     #[test]
     fn the_largest_message_of_each_type_stays_below_half_a_mib() {
         let wide = |length: usize| "👍".repeat(length);

@@ -1,4 +1,4 @@
-//! Labels of business accounts: names with a colour that chats and messages bear.
+//! Labels of business accounts: named and coloured tags for chats and messages.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use crate::error::CallError;
 use crate::field::{Body, Judged, rule};
 use crate::id::MessageId;
 
-/// The most labels that an account has.
+/// Maximum number of labels per account.
 pub const MOST_LABELS: usize = 20;
 
 /// The network's palette.
@@ -18,7 +18,7 @@ const PALETTE: [&str; 20] = [
     "#00d0e2", "#ffc5c7", "#93ceac", "#f74848", "#00a0f2", "#83e422", "#ffaf04", "#b5ebff", "#9ba6ff", "#9368cf",
 ];
 
-/// A place in the network's palette.
+/// An index into the network's palette.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u8", into = "u8")]
 pub struct LabelColor(u8);
@@ -64,7 +64,7 @@ pub struct Label {
     pub chat_count: u32,
 }
 
-/// A label as the network tells of it.
+/// A label as the network reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownLabel {
     pub id: String,
@@ -86,7 +86,7 @@ impl KnownLabel {
     }
 }
 
-/// Fields of a label that are to be changed.
+/// A change to a label: the fields that are set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabelChanges {
     pub name: Option<String>,
@@ -94,7 +94,7 @@ pub struct LabelChanges {
 }
 
 impl LabelChanges {
-    /// Whether the label is so already.
+    /// Whether the label already has these values.
     pub fn hold_for(&self, label: &KnownLabel) -> bool {
         self.name.as_ref().is_none_or(|name| *name == label.name) && self.color.is_none_or(|color| color == label.color)
     }
@@ -105,7 +105,7 @@ impl LabelChanges {
     }
 }
 
-/// A chat, or a message in it: what bears labels.
+/// A labelled chat, or a labelled message in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Labelled {
     pub chat: Address,
@@ -136,10 +136,10 @@ crate::words! {
     }
 }
 
-/// `{ "name": 1..100, "color"?: 0..19 }`
+/// Parses `{ "name": 1..100, "color"?: 0..19 }`.
 ///
 /// # Errors
-/// `invalid_request` with every broken rule, here and below.
+/// `invalid_request` with all violations, as in the functions below.
 pub fn read_label(body: &Body) -> Result<(String, Option<LabelColor>), CallError> {
     body.read(|fields| {
         let name = fields.required("name", name);
@@ -148,14 +148,14 @@ pub fn read_label(body: &Body) -> Result<(String, Option<LabelColor>), CallError
     })
 }
 
-/// `{ "name"?, "color"? }`
+/// Parses `{ "name"?, "color"? }`.
 pub fn read_label_changes(body: &Body) -> Result<LabelChanges, CallError> {
     body.read_patch(|fields| {
         Some(LabelChanges { name: fields.optional("name", name), color: fields.optional("color", color) })
     })
 }
 
-/// `{ "label_ids": [string] }`: each once, however often it is named; none, to take all off.
+/// Parses `{ "label_ids": [string] }`, without duplicates. An empty list removes all labels.
 pub fn read_label_ids(body: &Body) -> Result<Vec<String>, CallError> {
     body.read(|fields| {
         let mut ids = fields.required_list_or_empty("label_ids", MOST_LABELS, rule::text(1..=255))?;

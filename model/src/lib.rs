@@ -1,6 +1,6 @@
-//! The words of the gateway: identifiers, addresses, the channel's status machine, messages, events and error codes.
+//! The domain model: identifiers, addresses, the channel's status machine, messages, events and error codes.
 //!
-//! Pure types and functions; no I/O, no knowledge of Raft, storage or HTTP. The clocks alone are read here: [`clock`] and [`time`].
+//! Pure types and functions without I/O or knowledge of Raft, storage or HTTP. Only [`clock`] and [`time`] read clocks.
 
 pub mod address;
 pub mod api_key;

@@ -1,4 +1,4 @@
-//! Token buckets: exact whole-number arithmetic on a clock that is passed in.
+//! Token buckets in exact integer arithmetic; the caller passes the time in.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
-/// One token, in the unit that levels are counted in. With whole tokens a second, a millisecond refills a whole number
-/// of these, so that no rounding ever admits a request too many.
+/// One token, in the unit of a bucket's level. Refill rates are whole tokens per second, so every millisecond adds a
+/// whole number of these units, and no rounding ever admits a request too many.
 const TOKEN: u64 = 1000;
 
-/// For how long tokens may be held that were lent.
+/// How long lent tokens may be used.
 pub const HELD_FOR: Duration = Duration::from_secs(1);
 
 crate::words! {
-    /// Which bucket (`X-RateLimit-Scope`).
+    /// The bucket that a limit belongs to (`X-RateLimit-Scope`).
     LimitScope {
         Ip = "ip",
         Customer = "customer",
         Channel = "channel",
-        /// Of a member in the console, whose calls take nothing from the customer's bucket.
+        /// A member's session in the console. Its calls take nothing from the customer's bucket.
         Session = "session",
     }
 }
 
 impl LimitScope {
-    /// As in "too many requests for this ...".
+    /// The noun in the message "too many requests for this ...".
     pub fn noun(self) -> &'static str {
         match self {
             Self::Ip => "address",
@@ -48,13 +48,13 @@ pub struct BucketRule {
 }
 
 impl BucketRule {
-    /// Before the credential is read, per client address.
+    /// Limits calls per client address, before the credential is read.
     pub const PER_IP: Self = Self { burst: 30, refill_per_second: 30 };
-    /// Every authenticated route.
+    /// Limits all authenticated routes of a customer.
     pub const PER_CUSTOMER: Self = Self { burst: 60, refill_per_second: 1 };
-    /// Every route whose path holds a channel id.
+    /// Limits all routes with a channel id in their path.
     pub const PER_CHANNEL: Self = Self { burst: 60, refill_per_second: 1 };
-    /// Every call of the console, per session of a member.
+    /// Limits all calls of the console per session of a member.
     pub const PER_SESSION: Self = Self { burst: 120, refill_per_second: 20 };
 
     fn capacity(self) -> u64 {
@@ -62,17 +62,17 @@ impl BucketRule {
     }
 }
 
-/// How often something may be tried, such as passwords for one address.
+/// How often something may be attempted, such as passwords for one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptRule {
     pub most: u32,
-    /// A further attempt becomes possible this often.
+    /// Seconds after which one more attempt becomes possible.
     pub every_seconds: u32,
 }
 
 impl AttemptRule {
-    /// `most` at once, and then one every so many seconds. Each costs that many tokens ([`Self::cost`]), since buckets fill by
-    /// whole tokens a second.
+    /// A bucket that admits `most` attempts at once, then one every `every_seconds`. Buckets refill by whole tokens per
+    /// second, so an attempt costs `every_seconds` tokens ([`Self::cost`]).
     pub fn bucket(self) -> BucketRule {
         BucketRule { burst: self.most.saturating_mul(self.every_seconds), refill_per_second: 1 }
     }
@@ -82,16 +82,16 @@ impl AttemptRule {
     }
 }
 
-/// A bucket and its level at the time it was last touched.
+/// A token bucket: its level at the time of the last change.
 ///
-/// A clock that goes back refills nothing; it never takes tokens away.
+/// When the clock steps back, nothing is refilled and no token is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenBucket {
     rule: BucketRule,
     /// In thousandths of a token.
     level: u64,
     at: Timestamp,
-    /// What others hold of it until then: room that it does not refill.
+    /// Lent tokens, in thousandths. Until `lent_until` the bucket does not refill beyond its capacity minus these.
     #[serde(default)]
     lent: u64,
     #[serde(default)]
@@ -107,14 +107,14 @@ impl TokenBucket {
         self.rule
     }
 
-    /// Changes capacity and refill; what is in the bucket stays, up to the new capacity.
+    /// Changes capacity and refill. The tokens stay, up to the new capacity.
     pub fn set_rule(&mut self, rule: BucketRule, now: Timestamp) {
         self.refill(now);
         self.rule = rule;
         self.level = self.level.min(self.room(now));
     }
 
-    /// Takes a token, when there is one.
+    /// Takes a token if there is one.
     pub fn try_take(&mut self, now: Timestamp) -> bool {
         self.refill(now);
         if self.level < TOKEN {
@@ -124,8 +124,8 @@ impl TokenBucket {
         true
     }
 
-    /// Takes up to so many tokens for whoever holds them for [`HELD_FOR`], to pay with them for others: an eighth of the bucket
-    /// at most, and nothing that leaves less than half of it. Says how many.
+    /// Lends up to `most` tokens, for use by another node's requests within [`HELD_FOR`]: at most an eighth of the
+    /// capacity, and only what leaves the bucket at least half full. Returns how many were lent.
     pub fn lend(&mut self, most: u32, now: Timestamp) -> u32 {
         self.refill(now);
         let spare = self.level.saturating_sub(self.rule.capacity() / 2) / TOKEN;
@@ -138,10 +138,10 @@ impl TokenBucket {
         lent
     }
 
-    /// Takes what an attempt costs, when that is there. Says in how many seconds it will be otherwise.
+    /// Takes the cost of an attempt if the bucket holds it.
     ///
     /// # Errors
-    /// Whole seconds until the next attempt is possible, rounded up.
+    /// Whole seconds, rounded up, until the next attempt is possible.
     pub fn try_attempt(&mut self, rule: AttemptRule, now: Timestamp) -> Result<(), u32> {
         self.refill(now);
         if self.level < rule.cost() {
@@ -152,34 +152,34 @@ impl TokenBucket {
         Ok(())
     }
 
-    /// Gives an attempt back that turned out to be none.
+    /// Returns the cost of an attempt that did not count after all.
     pub fn return_attempt(&mut self, rule: AttemptRule) {
         self.level = (self.level + rule.cost()).min(self.room(self.at));
     }
 
-    /// Puts a token back that was taken for a request which another bucket then refused.
+    /// Returns a token that was taken for a request which another bucket then refused.
     pub fn give_back(&mut self) {
         self.level = (self.level + TOKEN).min(self.room(self.at));
     }
 
-    /// Whole tokens left, rounded down, with those that others hold.
+    /// Whole tokens left, rounded down, including lent ones.
     pub fn remaining(&self, now: Timestamp) -> u32 {
         u32::try_from((self.level_at(now) + self.held(now)) / TOKEN).unwrap_or(u32::MAX)
     }
 
-    /// Whole seconds until a token is there, rounded up; 0 when one is.
+    /// Whole seconds until a token is available, rounded up; 0 if one is available now.
     pub fn retry_after(&self, now: Timestamp) -> u32 {
         let millis = self.millis_until(TOKEN, now);
         u32::try_from(millis.div_ceil(1000)).unwrap_or(u32::MAX)
     }
 
-    /// When the bucket is full again at its present refill; now when it is full.
+    /// When the bucket will be full again at its present refill rate; `now` if it is full.
     pub fn reset_at(&self, now: Timestamp) -> Timestamp {
         let millis = self.millis_until(self.room(now), now);
         Timestamp(now.0.saturating_add(i64::try_from(millis).unwrap_or(i64::MAX)))
     }
 
-    /// Whether it is full, and so need not be kept.
+    /// Whether the bucket is full, so that it need not be stored.
     pub fn is_full(&self, now: Timestamp) -> bool {
         self.level_at(now) == self.rule.capacity()
     }
@@ -191,22 +191,22 @@ impl TokenBucket {
 
     fn level_at(&self, now: Timestamp) -> u64 {
         let millis = u64::try_from(now.since(self.at).as_millis()).unwrap_or(u64::MAX);
-        // Tokens a second are thousandths of a token a millisecond.
+        // A rate in tokens per second equals thousandths of a token per millisecond.
         let refilled = millis.saturating_mul(u64::from(self.rule.refill_per_second));
         self.level.saturating_add(refilled).min(self.room(now))
     }
 
-    /// What others hold of it.
+    /// Lent tokens that may still be used, in thousandths.
     fn held(&self, now: Timestamp) -> u64 {
         if now < self.lent_until { self.lent } else { 0 }
     }
 
-    /// How high it may stand beside what others hold.
+    /// The maximum level while tokens are lent.
     fn room(&self, now: Timestamp) -> u64 {
         self.rule.capacity().saturating_sub(self.held(now))
     }
 
-    /// Milliseconds until the level is reached; without any refill, for ever.
+    /// Milliseconds until the bucket reaches `level`. Without refill, a number that stands for never.
     fn millis_until(&self, level: u64, now: Timestamp) -> u64 {
         let missing = level.saturating_sub(self.level_at(now));
         match u64::from(self.rule.refill_per_second) {
@@ -217,13 +217,13 @@ impl TokenBucket {
     }
 }
 
-/// What can be told of a bucket at one time.
+/// The public state of a bucket at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BucketLevel {
     pub limit: u32,
     pub remaining: u32,
     pub reset_at: Timestamp,
-    /// Whole seconds until a token is there; 0 when one is.
+    /// Whole seconds until a token is available; 0 if one is available now.
     pub retry_after: u32,
 }
 
@@ -239,7 +239,7 @@ impl TokenBucket {
 }
 
 impl BucketLevel {
-    /// As people see it by a wall clock, when the bucket counts by another.
+    /// Converts `reset_at` from a steady clock, by which the bucket counts, to the wall clock, which callers see.
     pub fn by_the_wall(self, wall: Timestamp, steady: Timestamp) -> Self {
         Self { reset_at: Timestamp(self.reset_at.0.saturating_add(wall.0 - steady.0)), ..self }
     }
@@ -331,7 +331,7 @@ mod tests {
     }
 
     proptest! {
-        /// At most rate × time + burst are admitted, however the requests come.
+        /// Whatever the pattern, at most rate × time + burst requests are admitted.
         #[test]
         fn no_pattern_of_requests_gets_more_than_rate_times_time_plus_burst(
             burst in 0_u32..50,
@@ -343,14 +343,14 @@ mod tests {
             for (step, lend) in steps {
                 now += step;
                 admitted += u64::from(bucket.try_take(Timestamp(now)));
-                // Whoever holds them may use them at the end of their time, and before: both are as many.
+                // Lent tokens may be spent at any time until they expire; counting them now is the worst case.
                 admitted += u64::from(bucket.lend(lend, Timestamp(now)));
                 let allowed = u64::from(burst) * 1000 + u64::from(refill_per_second) * now as u64;
                 prop_assert!(admitted * 1000 <= allowed);
             }
         }
 
-        /// The wait that a refusal names is enough.
+        /// The wait that a refusal names is long enough.
         #[test]
         fn waiting_as_told_gets_a_token(burst in 1_u32..50, refill_per_second in 1_u32..50, taken in 0_u32..60) {
             let mut bucket = TokenBucket::full(BucketRule { burst, refill_per_second }, Timestamp(0));

@@ -1,4 +1,4 @@
-//! Media: the bytes that come with a message, or were uploaded to be sent.
+//! Media: files that come with a message, or that were uploaded to be sent.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,16 +8,16 @@ use crate::error::{CallError, ErrorCode, errors};
 use crate::id::MediaId;
 use crate::time::Timestamp;
 
-/// The most bytes that an upload, a fetched URL or a received file has: 25 MB.
+/// Largest upload, fetched URL or received file: 25 MiB.
 pub const LARGEST_MEDIA: u64 = 25 * 1024 * 1024;
 
-/// The most bytes of a picture of a profile, a group or a newsletter: 5 MB.
+/// Largest picture of a profile, a group or a newsletter: 5 MiB.
 pub const LARGEST_PICTURE: u64 = 5 * 1024 * 1024;
 
-/// The bytes of a message, as the message names them. Whether they are stored, and where, is the media's own record.
+/// The media of a message, as described there. Whether and where its bytes are stored is in the media's own record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Media {
-    /// The gateway's own name of the bytes. `None` only inside the network simulator.
+    /// The gateway's id of the media. `None` only inside the network simulator.
     pub id: Option<MediaId>,
     pub mime_type: String,
     pub size_bytes: Option<u64>,
@@ -27,15 +27,15 @@ pub struct Media {
     pub width: Option<u32>,
     pub height: Option<u32>,
     pub duration_seconds: Option<u32>,
-    /// A voice note.
+    /// Whether it is a voice note.
     pub voice: bool,
     pub view_once: bool,
-    /// Where the network keeps the bytes; it expires there.
+    /// How to fetch the bytes from the network, where they expire.
     pub handle: Option<MediaHandle>,
 }
 
 crate::words! {
-    /// As what the bytes of a message are shown. A network may keep the same bytes once for each.
+    /// The kind under which a message shows its media. A network may store the same bytes once per kind.
     #[derive(PartialOrd, Ord, JsonSchema)]
     #[schemars(rename = "DownloadType", description = "A kind of media that may be fetched when it is received.")]
     MediaKind {
@@ -60,13 +60,13 @@ impl Media {
 pub struct Sha256Hex(pub String);
 
 impl Sha256Hex {
-    /// Whether it is what it says: what others name so may be anything, and files have the names of hashes.
+    /// Whether it is a valid hash. Remote parties send arbitrary text, and the hash becomes a file name.
     pub fn is_well_formed(&self) -> bool {
         self.0.len() == 64 && self.0.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     }
 }
 
-/// The network's name of uploaded bytes.
+/// The network's identifier of uploaded media.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MediaHandle(pub String);
@@ -109,26 +109,26 @@ pub struct MediaRef {
     pub expires_at: Option<Timestamp>,
 }
 
-/// Why a URL of the caller's could not be fetched, as `media_fetch_failed` tells it.
+/// Why a URL given by the caller could not be fetched; part of `media_fetch_failed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FetchReason {
     Dns,
     Timeout,
     Tls,
-    /// The answer was no 2xx; or too many redirects.
+    /// The status was not 2xx, or there were too many redirects.
     HttpStatus,
     Connect,
 }
 
 errors! {
-    /// `expired_at` is absent when the bytes went before their time: they, or their channel, were deleted.
+    /// `expired_at` is absent if the bytes were deleted before their expiry, by themselves or with their channel.
     media_gone(expired_at: Option<Timestamp>) = MediaGone, "the media is no longer stored", { expired_at };
     media_token_expired(expired_at: Timestamp)
         = MediaTokenExpired, "the link has expired; ask for the media again to get a fresh one", { expired_at };
     media_token_tampered() = MediaTokenTampered, "the link's signature does not verify";
     media_token_malformed() = MediaTokenMalformed, "the link is not one of this gateway's; use it as it was given";
-    /// As [`CallError::media_too_large`], where another limit holds.
+    /// Like [`CallError::media_too_large`], with another limit.
     media_too_large_over(limit_bytes: u64, size_bytes: u64)
         = MediaTooLarge, format!("media may have at most {limit_bytes} bytes here"), { limit_bytes, size_bytes };
     media_fetch_blocked(url: &str)
@@ -136,12 +136,12 @@ errors! {
 }
 
 impl CallError {
-    /// `size_bytes` is what is known of the size: the announced one, or as much as was read.
+    /// `size_bytes` is the announced size, or as many bytes as were read.
     pub fn media_too_large(size_bytes: u64) -> Self {
         Self::media_too_large_over(LARGEST_MEDIA, size_bytes)
     }
 
-    /// `http_status` goes with [`FetchReason::HttpStatus`].
+    /// `http_status` accompanies [`FetchReason::HttpStatus`].
     pub fn media_fetch_failed(url: &str, reason: FetchReason, http_status: Option<u16>) -> Self {
         let why = match reason {
             FetchReason::Dns => "its host does not resolve",
@@ -159,7 +159,7 @@ impl CallError {
 }
 
 impl MediaRef {
-    /// What a message says of its bytes, while nothing more is known of them here.
+    /// A reference from what the message says of its media, for media without a record here.
     pub fn not_here(media: &Media) -> Self {
         Self {
             id: media.id,

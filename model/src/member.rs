@@ -1,4 +1,4 @@
-//! Members of an account: what a dashboard session may do by its role.
+//! Members of an account, and what their sessions may do by role.
 
 use schemars::JsonSchema;
 
@@ -23,7 +23,7 @@ crate::words! {
 }
 
 impl Role {
-    /// The grant of a session with this role.
+    /// The scopes of a session with this role.
     pub fn scopes(self) -> Scopes {
         match self {
             Self::Viewer => Scopes::new(Resource::ALL.iter().map(|resource| Scope::One(*resource, Access::Read))),
@@ -35,19 +35,19 @@ impl Role {
         }
     }
 
-    /// Whether the account's own routes take this access of the role: everybody reads, administrators write.
+    /// Whether the account's own routes grant this access to the role: every member reads, admins write.
     pub fn reaches_account(self, access: Access) -> bool {
         access == Access::Read || self >= Self::Admin
     }
 }
 
-/// The longest e-mail address, in bytes.
+/// Longest e-mail address, in bytes.
 pub const LONGEST_EMAIL: usize = 254;
 
-/// The longest part of its domain between two dots.
+/// Longest label of its domain, in bytes.
 const LONGEST_LABEL: usize = 63;
 
-/// Whether a letter shows nothing by itself, or turns the line around it: with it two addresses look alike, or one as another.
+/// Whether a character is invisible or reverses the text direction, so that different addresses look alike.
 fn is_unseen(letter: char) -> bool {
     matches!(letter,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
@@ -55,8 +55,8 @@ fn is_unseen(letter: char) -> bool {
         | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// An e-mail address as it is compared and kept: without the space around it, in lower case. `None` when it has not the
-/// form of one; whether anybody reads it, only a message to it can tell.
+/// The canonical form in which an e-mail address is compared and stored: trimmed and in lower case. `None` if it is
+/// malformed. Whether anyone reads mail to the address, only a message can tell.
 pub fn fold_email(text: &str) -> Option<String> {
     let folded = known_email(text)?;
     let (_, domain) = folded.split_once('@')?;
@@ -65,8 +65,8 @@ pub fn fold_email(text: &str) -> Option<String> {
     is_taken.then_some(folded)
 }
 
-/// As [`fold_email`], of an address by which a member is looked for: up to release 0.3.0 unseen letters were taken, longer
-/// parts of a domain, and a hyphen at the end of one.
+/// Like [`fold_email`], for looking up a member: up to release 0.3.0, invisible characters, longer domain labels and
+/// labels ending in a hyphen were accepted.
 pub fn known_email(text: &str) -> Option<String> {
     let text = text.trim().to_lowercase();
     let (local, domain) = text.rsplit_once('@')?;
@@ -113,7 +113,7 @@ mod tests {
         for text in ["", "a", "@", "a@", "@b", "a b@c.d", "a@b@c", "a@b..c", "a@-b", "Ann <a@b.c>", "a@b\r\nBcc: c@d"] {
             assert_eq!((fold_email(text), known_email(text)), (None, None), "{text:?}");
         }
-        // The sign of the kelvin is a k to everybody, and a mark that nobody sees is none.
+        // The Kelvin sign folds to `k`; invisible characters are refused.
         assert_eq!(fold_email("\u{212a}im@example.com").unwrap(), "kim@example.com");
         for unseen in ['\u{ad}', '\u{200b}', '\u{202e}', '\u{2066}', '\u{feff}', '\u{e0041}'] {
             assert_eq!(fold_email(&format!("ann{unseen}@example.com")), None, "{unseen:?}");

@@ -1,6 +1,6 @@
-//! What a message says, in either direction.
+//! The content of messages, inbound and outbound.
 //!
-//! Stored records and the driver carry these types; the interface's JSON shapes are made from them at the edge.
+//! Stored records and the driver use these types; the API's JSON shapes are derived from them at the edge.
 
 pub mod story;
 
@@ -24,7 +24,7 @@ pub struct MessageKey {
     pub remote_jid: Address,
 }
 
-/// Declares what a message can be, with the interface's name of each: first what is stored, then what stands in no chat.
+/// Declares the kinds of content with their API names: first those stored in a chat, then those in no chat.
 macro_rules! contents {
     (
         $($(#[$says:meta])* $stored:ident $({ $($field:tt)+ })? = $name:literal,)+
@@ -39,18 +39,18 @@ macro_rules! contents {
             $($(#[$tells])* #[serde(rename = $passing_name)] $passing $(($boxed))? $({ $($held)+ })?,)+
         }
 
-        /// What a content is, without what it says.
+        /// The kind of a content, without its data.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
         pub enum ContentKind {
             $(#[serde(rename = $name)] $stored,)+
             $(#[serde(rename = $passing_name)] $passing,)+
         }
 
-        /// The type names that a stored message can have.
+        /// Type names of stored messages.
         pub const TYPE_NAMES: &[&str] = &[$($name,)+];
 
         impl Content {
-            /// The interface's name of the type.
+            /// The API's name of the type.
             pub fn type_name(&self) -> &'static str {
                 match self {
                     $(Self::$stored { .. } => $name,)+
@@ -58,7 +58,7 @@ macro_rules! contents {
                 }
             }
 
-            /// Which of them it is.
+            /// The kind of this content.
             pub fn kind(&self) -> ContentKind {
                 match self {
                     $(Self::$stored { .. } => ContentKind::$stored,)+
@@ -74,58 +74,58 @@ contents! {
     Text { text: String } = "text",
     /// A picture.
     Image { media: Media, caption: Option<String> } = "image",
-    /// A film: `gif` plays in a loop and without sound, `note` is a round video note (`ptv`).
+    /// A video: `gif` plays in a loop without sound, `note` is a round video note (`ptv`).
     Video { media: Media, caption: Option<String>, gif: bool, note: bool } = "video",
-    /// A voice note when `media.voice` says so.
+    /// An audio file, or a voice note if `media.voice` is set.
     Audio { media: Media } = "audio",
     /// A file.
     Document { media: Media, caption: Option<String> } = "document",
     /// A sticker.
     Sticker { media: Media, animated: bool } = "sticker",
-    /// An emoji at a message; an empty one takes the reaction back.
+    /// An emoji on a message; an empty one removes the reaction.
     Reaction { target: MessageKey, emoji: String } = "reaction",
-    /// Another text for a message.
+    /// Replaces the text of a message.
     Edit { target: MessageKey, text: String } = "edit",
-    /// Takes a message back: `by_admin`, when a group's admin does so with another one's message.
+    /// Deletes a message for everyone. `by_admin`: an admin of the group deletes another member's message.
     Delete { target: MessageKey, by_admin: bool } = "delete",
-    /// A place. One that is `live` goes on being updated, and is received only.
+    /// A location. A `live` one keeps being updated, and is received only.
     Location { latitude: f64, longitude: f64, name: Option<String>, address: Option<String>, live: bool } = "location",
     /// Business cards.
     Contact { contacts: Vec<ContactCard> } = "contact",
     /// A question with answers to choose from.
     Poll { name: String, options: Vec<String>, selectable_count: u8 } = "poll",
-    /// Pins a message for everybody in its chat.
+    /// Pins a message for everyone in its chat.
     Pin { target: MessageKey, duration_seconds: u32 } = "pin",
-    /// Takes a pin back.
+    /// Removes a pin.
     Unpin { target: MessageKey } = "unpin",
-    /// Stars a message for the channel's own account only.
+    /// Stars a message, visible only to the channel's own account.
     Star { target: MessageKey } = "star",
-    /// Takes a star back.
+    /// Removes a star.
     Unstar { target: MessageKey } = "unstar",
     /// A product of a business catalog.
     Product { product_id: String } = "product",
     /// The channel's whole catalog.
     Catalog = "catalog",
 
-    // What follows is received only.
-    /// What somebody has chosen.
+    // The following are received only.
+    /// The options that a voter chose in a poll.
     PollVote { target: MessageKey, selected: Vec<String> } = "poll_vote",
-    /// The button that somebody pressed.
+    /// The button that the sender pressed.
     ButtonReply { id: String, title: String } = "button_reply",
-    /// The row of a list that somebody picked.
+    /// The list row that the sender picked.
     ListReply { id: String, title: String } = "list_reply",
-    /// Products that somebody ordered.
+    /// An order of products.
     Order { order_id: String, token: String, item_count: u32, total_amount: i64, currency: String } = "order",
-    /// Something that is to take place. Times are in Unix seconds.
+    /// A scheduled event; times are Unix seconds.
     Event { name: String, start_at: i64, end_at: Option<i64>, location: Option<String> } = "event",
-    /// A message that cannot be read, or not yet.
+    /// A message that cannot be decrypted, or not yet.
     Undecryptable { reason: UndecryptableReason } = "undecryptable",
     /// A type that this release does not know.
     Unknown { raw_type: String } = "unknown",
     ;
-    /// Shown to an audience for a day, and no message of any chat.
+    /// A story: shown to an audience for a day, in no chat.
     Story(Box<Story>) = "story",
-    /// Takes a story back.
+    /// Deletes a story.
     StoryDelete { story: MessageId } = "story_delete",
 }
 
@@ -149,22 +149,22 @@ pub struct ContactCard {
 }
 
 impl ContactCard {
-    /// The bytes of all that it says.
+    /// Total length of its texts, in bytes.
     pub fn bytes(&self) -> usize {
         self.name.len() + self.vcard.len() + self.phones.iter().map(String::len).sum::<usize>()
     }
 }
 
-/// What stands around a message's content.
+/// The context of a message's content.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Surroundings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quoted: Option<Quoted>,
-    /// Addresses of those who are mentioned.
+    /// Addresses of the mentioned members.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mentions: Vec<Address>,
-    /// All members of the group are mentioned (`["all"]`).
+    /// Whether all members of the group are mentioned (`["all"]`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub mentions_all: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -174,13 +174,13 @@ pub struct Surroundings {
     /// Seconds after which the message disappears.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ephemeral_expiration: Option<u32>,
-    /// Who wrote the message that this one is about, where that stands in a group and is not the channel's (sent only).
+    /// The author of the target message, if that is in a group and not the channel's own (sent only).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_author: Option<Address>,
-    /// When it was said, where a network writes that into the message: the same whoever sends it again (sent only).
+    /// When the message was created, for networks that write it into the message; kept when sent again (sent only).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub said_at: Option<Timestamp>,
-    /// An undecryptable message of the same id came before (received only).
+    /// Whether an undecryptable message of the same id came before (received only).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub recovered: bool,
 }
@@ -190,7 +190,7 @@ impl Surroundings {
         *self == Self::default()
     }
 
-    /// Without what is for a network alone.
+    /// A copy without the fields that are meant for the network only.
     pub fn shown(&self) -> Self {
         Self { target_author: None, said_at: None, ..self.clone() }
     }
@@ -215,13 +215,13 @@ pub struct LinkPreview {
     pub image_url: Option<String>,
 }
 
-/// The types that can be sent, by the names that bodies give them. Of the others, but for stories, a network takes none from a device.
+/// The types that can be sent, as bodies name them. Apart from stories, networks accept no other type from a device.
 pub const SEND_TYPES: &[&str] = &[
     "text", "image", "video", "audio", "document", "sticker", "reaction", "edit", "delete", "location", "contact",
     "poll", "forward", "pin", "unpin", "star", "unstar", "voice", "product", "catalog",
 ];
 
-/// What several types hold under one name, borrowed as the content is.
+/// Borrows the field of this name from the variants that have it.
 macro_rules! held {
     ($content:expr, target) => {
         match $content {
@@ -250,19 +250,19 @@ macro_rules! held {
 }
 
 impl ContentKind {
-    /// Whether it is a story, or about one: it stands in no chat and in no history.
+    /// Whether it is a story or concerns one, and so is in no chat and no history.
     pub fn is_story(self) -> bool {
         matches!(self, Self::Story | Self::StoryDelete)
     }
 }
 
 impl Content {
-    /// The bytes that come with it.
+    /// The media of the content.
     pub fn media(&self) -> Option<&Media> {
         held!(self, media, media)
     }
 
-    /// As what its bytes are shown.
+    /// The kind under which the media is shown.
     pub fn media_kind(&self) -> Option<MediaKind> {
         match self {
             Self::Story(story) => story.says.media_kind(),
@@ -274,12 +274,12 @@ impl Content {
         held!(self, media, media_mut)
     }
 
-    /// As [`ContentKind::is_story`].
+    /// See [`ContentKind::is_story`].
     pub fn is_story(&self) -> bool {
         self.kind().is_story()
     }
 
-    /// The message that this one is about.
+    /// The message that this content refers to.
     pub fn target(&self) -> Option<&MessageKey> {
         held!(self, target)
     }
@@ -288,8 +288,8 @@ impl Content {
         held!(self, target)
     }
 
-    /// What its type says, but for its bytes, by the names that the interface has for it. The three names of ours that
-    /// are shown as others cannot name a field of another type.
+    /// The fields of the content, except its media, under their API names. The three names that are replaced occur in
+    /// no other type, so that they cannot clash.
     pub fn fields(&self) -> Map<String, Value> {
         // A content's fields are texts, numbers and lists, which always make an object.
         let Ok(Value::Object(mut fields)) = serde_json::to_value(self) else { return Map::new() };
@@ -302,7 +302,7 @@ impl Content {
         fields
     }
 
-    /// Text, caption or edited text.
+    /// Its text, caption or edited text.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text { text } | Self::Edit { text, .. } => Some(text),

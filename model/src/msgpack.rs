@@ -1,9 +1,9 @@
-//! Reads and writes MessagePack as `rmp-serde` does, for what is compiled rather than for what runs.
+//! Reads and writes MessagePack like `rmp-serde`, with less code to compile.
 //!
-//! That library's own reader is generic down to the bytes of a number, so that the compiler makes all of it anew for each
-//! visitor of each type: it was half of what was compiled of the crates that store and send records. Here one function
-//! that knows no type reads the next token, and only the way from a token to a visitor is made for each. The writer
-//! does as much for what is written (`docs/adr/0011-one-reader-of-messagepack.md`).
+//! The reader of `rmp-serde` is generic down to the bytes of a number, so that the compiler instantiates all of it for
+//! every visitor of every type: half of what was compiled for the crates that store and send records. Here a single
+//! non-generic function reads the next token, and only the dispatch from token to visitor is instantiated. The writer
+//! does the same for serialization (`docs/adr/0011-one-reader-of-messagepack.md`).
 
 mod writer;
 
@@ -12,10 +12,10 @@ use serde::de::{self, Deserialize, DeserializeSeed, Expected, Unexpected, Visito
 
 pub use self::writer::{append, append_named, to_vec, to_vec_named};
 
-/// How deep values may lie in each other; what nests deeper would use up the stack.
+/// Maximum nesting depth; deeper values would overflow the stack.
 const DEPTH: u16 = 1024;
 
-/// Bytes that are no MessagePack, or not of the type that was asked for; or a value that cannot be written.
+/// The bytes are not MessagePack or not of the requested type, or a value cannot be serialized.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("it is cut short")]
@@ -38,15 +38,15 @@ impl de::Error for Error {
     }
 }
 
-/// Reads a value at the beginning of `bytes`; what follows it is nobody's. Texts and bytes may be borrowed.
+/// Deserializes the value at the start of `bytes` and ignores what follows. Strings and bytes may be borrowed.
 ///
 /// # Errors
-/// [`Error`] when there is none, or none of this type.
+/// [`Error`] if there is no value, or none of this type.
 pub fn from_slice<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Error> {
     T::deserialize(&mut Reader { rest: bytes, next: None, depth: DEPTH })
 }
 
-/// A value, or the beginning of a list or a map.
+/// A scalar value, or the header of a list or a map.
 #[derive(Clone, Copy)]
 enum Token<'de> {
     Nil,
@@ -61,7 +61,7 @@ enum Token<'de> {
 }
 
 impl Token<'_> {
-    /// A name that was written as bytes is a text, as any other.
+    /// Interprets a name that was written as bytes as a string.
     fn as_name(self) -> Result<Self, Error> {
         match self {
             Self::Bytes(bytes) => std::str::from_utf8(bytes).map(Self::Text).map_err(|_| Error::Text),
@@ -88,9 +88,9 @@ impl Token<'_> {
 
 struct Reader<'de> {
     rest: &'de [u8],
-    /// A token that was looked at and not used up.
+    /// A token that was peeked at.
     next: Option<Token<'de>>,
-    /// How much deeper values may lie.
+    /// Remaining nesting depth.
     depth: u16,
 }
 
@@ -129,7 +129,7 @@ impl<'de> Reader<'de> {
             Marker::Array16 | Marker::Array32 => Token::Items(self.length(first - 0xdc + 1)?),
             Marker::FixMap(length) => Token::Entries(length.into()),
             Marker::Map16 | Marker::Map32 => Token::Entries(self.length(first - 0xde + 1)?),
-            // Types of others, which `rmp-serde` writes for no type of ours, and the one byte that means nothing.
+            // Extension types, which no type of ours is serialized as, and the byte that MessagePack reserves.
             _ => return Err(Error::Marker(first)),
         })
     }
@@ -140,7 +140,7 @@ impl<'de> Reader<'de> {
         Ok(*array)
     }
 
-    /// A length of one, two or four bytes.
+    /// A length of 2^`power` bytes: one, two or four.
     fn length(&mut self, power: u8) -> Result<u32, Error> {
         Ok(match power {
             0 => u8::from_be_bytes(self.array()?).into(),
@@ -159,7 +159,7 @@ impl<'de> Reader<'de> {
         std::str::from_utf8(self.take(length)?).map(Token::Text).map_err(|_| Error::Text)
     }
 
-    /// Goes past one value, whatever it is. Each token takes a byte at least, so that no length can hold this up.
+    /// Skips one value of any kind. Each token takes at least a byte, so a forged length cannot prolong the loop.
     fn skip(&mut self) -> Result<(), Error> {
         let mut left = 1;
         while left > 0 {
@@ -196,7 +196,7 @@ impl<'de> Reader<'de> {
         Ok(value)
     }
 
-    /// A list of numbers may be written as bytes.
+    /// A list of small numbers may have been written as bytes.
     fn visit_bytes_as_items<V: Visitor<'de>>(&mut self, bytes: &'de [u8], visitor: V) -> Result<V::Value, Error> {
         let after = std::mem::replace(&mut self.rest, bytes);
         let mut items = Items { reader: self, left: bytes.len() as u32, bytes: true };
@@ -231,7 +231,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// Fields by their names, or by their places.
+    /// Fields, as a map by name or as a list by position.
     fn visit_fields<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Error> {
         match self.token()? {
             Token::Items(length) => self.visit_items(length, visitor),
@@ -241,7 +241,7 @@ impl<'de> Reader<'de> {
     }
 }
 
-/// The ways of a type's numbers and lists, of which there are one each.
+/// Forwards the methods for several number or list types to a single one.
 macro_rules! forward {
     ($way:ident: $($method:ident($($argument:ty),*)),+) => {
         $(fn $method<V: Visitor<'de>>(self, $(_: $argument,)* visitor: V) -> Result<V::Value, Error> {
@@ -326,7 +326,7 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'de> {
         }
     }
 
-    /// Written as a list of nothing.
+    /// A unit struct is written as an empty list.
     fn deserialize_unit_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Error> {
         match self.token()? {
             Token::Nil | Token::Items(0) => visitor.visit_unit(),
@@ -348,7 +348,7 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'de> {
         }
     }
 
-    /// A variant that holds something is a map of one entry, and any other is its name.
+    /// A variant with content is a map with one entry; any other is just its name.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -375,11 +375,11 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'de> {
     }
 }
 
-/// What is left of a list or a map.
+/// The remaining items of a list or a map.
 struct Items<'a, 'de> {
     reader: &'a mut Reader<'de>,
     left: u32,
-    /// Whether each item is a byte of the rest.
+    /// Whether the items are plain bytes.
     bytes: bool,
 }
 
@@ -388,7 +388,7 @@ impl Items<'_, '_> {
         if self.left == 0 { Ok(()) } else { Err(Error::Length(self.left)) }
     }
 
-    /// Whether there is one more.
+    /// Whether another item follows; consumes it from the count.
     fn more(&mut self) -> Result<bool, Error> {
         let Some(left) = self.left.checked_sub(1) else { return Ok(false) };
         self.left = left;
@@ -430,7 +430,7 @@ impl<'de> de::MapAccess<'de> for Items<'_, 'de> {
 
 struct Variant<'a, 'de> {
     reader: &'a mut Reader<'de>,
-    /// Whether nothing follows its name.
+    /// Whether the variant has no content.
     alone: bool,
 }
 
@@ -509,7 +509,7 @@ mod tests {
         Number { number: i64, shown: Option<bool> },
     }
 
-    /// One of each way in which types of this project are derived.
+    /// One field for each form of type that this project derives serialization for.
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
     struct All {
         id: Uuid,
@@ -566,7 +566,7 @@ mod tests {
         )
     }
 
-    /// Both readers see the same, or both refuse; the library alone takes types of others.
+    /// Both readers must return equal values or both must fail; only the library accepts extension types.
     fn judge<T: DeserializeOwned + PartialEq + std::fmt::Debug>(bytes: &[u8]) {
         let foreign = |byte: &u8| matches!(byte, 0xc7..=0xc9 | 0xd4..=0xd8);
         match (from_slice::<T>(bytes), rmp_serde::from_slice::<T>(bytes)) {

@@ -1,4 +1,4 @@
-//! Newsletters as the interface shows them: the same from the network to the answer.
+//! Newsletters as the API shows them; the driver reports the same shape.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ crate::words! {
 }
 
 impl NewsletterRole {
-    /// The roles by which a list may be filtered: guests have no newsletter.
+    /// The roles by which a list can be filtered. Guests do not follow the newsletter.
     pub const LISTED: &[&str] = &["owner", "admin", "subscriber"];
 
     pub fn parse_listed(text: &str) -> Option<Self> {
@@ -65,18 +65,18 @@ crate::words! {
     }
 }
 
-/// Fields of a newsletter that are to be changed, but for its picture.
+/// A change to a newsletter, except its picture: the fields that are set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NewsletterChanges {
     pub name: Option<String>,
-    /// Empty to clear it.
+    /// An empty text clears the description.
     pub description: Option<String>,
     pub reactions: Option<ReactionMode>,
 }
 
 impl NewsletterChanges {
-    /// Whether the newsletter is so already.
+    /// Whether the newsletter already has these values.
     pub fn hold_for(&self, newsletter: &Newsletter) -> bool {
         let description = newsletter.description.as_deref().unwrap_or_default();
         self.name.as_ref().is_none_or(|name| *name == newsletter.name)

@@ -1,4 +1,4 @@
-//! Paging: the size of a page, in rows and in bytes, and opaque cursors.
+//! Paging: page sizes in rows and in bytes, and opaque cursors.
 
 use std::io;
 
@@ -10,19 +10,19 @@ use serde::{Deserialize, Serialize};
 use crate::digest::fnv;
 use crate::issue::{IssueCode, Violation};
 
-/// The page size when none is asked for.
+/// Page size if the caller requests none.
 pub const DEFAULT_LIMIT: usize = 50;
 
-/// The largest page.
+/// Largest page, in rows.
 pub const LARGEST_LIMIT: usize = 100;
 
-/// The most bytes of a page, as JSON. A page that ends here, short of its limit, has a next one.
+/// Largest page, in bytes of JSON. A page that this bound cuts short of its limit has a next page.
 pub const LARGEST_PAGE: usize = 4 * 1024 * 1024;
 
-/// What answers put around rows: links, commas, the cursor.
+/// Reserve for what a response contains besides rows: links, commas, the cursor.
 const AROUND_ROWS: usize = 256 * 1024;
 
-/// What is left of a page while it is filled.
+/// Space left in a page that is being filled.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     left: usize,
@@ -30,13 +30,13 @@ pub struct Room {
 }
 
 impl Room {
-    /// Of a whole page.
+    /// The space of a whole page.
     pub fn of_page() -> Self {
         Self { left: LARGEST_PAGE - AROUND_ROWS, is_empty: true }
     }
 
-    /// Takes the place of a row of so many bytes; `false` when there is none, and the page ends before it. The first row
-    /// always has its place: otherwise nobody would get beyond it.
+    /// Reserves space for a row of `bytes`; `false` if it does not fit, so that the page ends before it. The first row
+    /// always fits, because otherwise the client could never get past it.
     pub fn take(&mut self, bytes: usize) -> bool {
         let fits = self.is_empty || bytes <= self.left;
         if fits {
@@ -46,13 +46,13 @@ impl Room {
         fits
     }
 
-    /// How many of the first rows have their place.
+    /// How many of the rows, from the first on, fit into the page.
     pub fn rows<T: Serialize>(mut self, rows: &[T]) -> usize {
         rows.iter().take_while(|row| self.take(json_bytes(row))).count()
     }
 }
 
-/// Counts the bytes that are written to it, and keeps none.
+/// A writer that only counts the bytes.
 #[derive(Debug, Default)]
 struct ByteCount(usize);
 
@@ -67,51 +67,51 @@ impl io::Write for ByteCount {
     }
 }
 
-/// How many bytes a value has as JSON. Nothing is kept of them.
+/// The length of a value in JSON, in bytes, without storing the JSON.
 pub fn json_bytes<T: Serialize>(value: &T) -> usize {
     let mut counted = ByteCount::default();
-    // What cannot be written is told where it is: here it is as if it had no end.
+    // A value that cannot be serialized counts as infinitely long; the error is reported where it is written.
     if serde_json::to_writer(&mut counted, value).is_ok() { counted.0 } else { usize::MAX }
 }
 
-/// The longest cursor, but for one of a list whose rows are named by the longest ids of the network.
+/// Longest cursor, in characters, except for lists whose rows are identified by the network's longest ids.
 pub const LONGEST_CURSOR: usize = 256;
 
-/// The longest one of all: an address and the id of a message in it, of 128 and 255 bytes.
+/// Longest cursor of any list: an address of 128 bytes and a message id of 255.
 const LONGEST_OF_ALL: usize = 640;
 
-/// A number for one of the lists of a kind: whose rows, of which resource, in which order. Filters may change from page
-/// to page. FNV-1a, as every node and release has to come to the same.
+/// Identifies a list within its kind: whose rows, of which resource, in which order. Filters may change from page to
+/// page. Hashed with FNV-1a, since all nodes and releases must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListId(u64);
 
 impl ListId {
-    /// `parts` are of a length of their own each, so that no two lists read alike.
+    /// Each of the `parts` must have a fixed length, so that different lists cannot hash the same bytes.
     pub fn of(parts: &[&[u8]]) -> Self {
         Self(fnv(parts.iter().copied().flatten().copied()))
     }
 
-    /// The only list of its kind, as the operator's are.
+    /// The only list of its kind, such as the operator's.
     pub fn only() -> Self {
         Self::of(&[])
     }
 }
 
-/// Where a page ended: the key of its last row, so that inserts do not shift the next page.
+/// The end of a page: the key of its last row, so that inserts do not shift the next page.
 ///
-/// Each kind of list has its own type. A cursor names its kind and the list itself, so that one list's cursor is refused
-/// by another's.
+/// Each kind of list has its own cursor type. A cursor contains its kind and the id of its list, so that another list
+/// refuses it.
 pub trait Cursor: Serialize + DeserializeOwned {
-    /// The kind and the version of its shape, such as `channels.1`. A new shape needs a new version.
+    /// The kind and the version of its shape, such as `channels.1`. A new shape requires a new version.
     const KIND: &'static str;
 
-    /// Characters of base64url: at most [`LONGEST_CURSOR`] as long as the fields stay small.
+    /// Encodes the cursor as base64url, in at most [`LONGEST_CURSOR`] characters as long as its fields are short.
     fn encode(&self, list: ListId) -> String {
         let bytes = serde_json::to_vec(&(Self::KIND, list, self)).expect("cursors are plain data, written to memory");
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// Reads what [`encode`](Self::encode) wrote for the same list; all else is refused with `format`.
+    /// Decodes what [`encode`](Self::encode) wrote for the same list. Anything else is refused with `format`.
     fn decode(text: &str, list: ListId) -> Result<Self, Violation> {
         let read = || {
             if text.len() > LONGEST_OF_ALL {
@@ -127,7 +127,7 @@ pub trait Cursor: Serialize + DeserializeOwned {
     }
 }
 
-/// Declares a cursor: its kind with its version, and the place that it holds.
+/// Declares a cursor: its kind with version, and its fields.
 #[macro_export]
 macro_rules! cursor {
     ($(#[$about:meta])* $name:ident($kind:literal) { $($field:ident: $type:ty),+ }) => {

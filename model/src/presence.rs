@@ -1,4 +1,4 @@
-//! Presence: who is there, and who is writing.
+//! Presence: who is online, and who is typing.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,12 +20,12 @@ crate::words! {
 }
 
 impl Presence {
-    /// Whether it is the account's, whatever chat is named.
+    /// Whether it concerns the whole account, whichever chat is named.
     pub fn is_of_account(self) -> bool {
         matches!(self, Self::Available | Self::Unavailable)
     }
 
-    /// Whether it ends by itself after a while.
+    /// Whether it expires after a while.
     pub fn is_passing(self) -> bool {
         matches!(self, Self::Typing | Self::Recording)
     }
@@ -75,7 +75,7 @@ impl From<Presence> for Seen {
 }
 
 impl PresenceState {
-    /// Somebody of whom nothing was told.
+    /// The state of a contact whose presence was never reported.
     pub fn unknown(id: Address) -> Self {
         Self { id, presence: Seen::Unknown, last_seen_at: None, updated_at: None, participants: Vec::new() }
     }

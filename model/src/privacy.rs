@@ -1,4 +1,4 @@
-//! What an account shows to whom.
+//! Privacy settings: what an account shows to whom.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ crate::words! {
     Callers { #[default] All = "all", Known = "known", }
 }
 
-/// Declares the settings, of which each by default is as the network has it for a new account, and what changes some of them.
+/// Declares the settings, with the network's defaults for a new account, and the struct that changes some of them.
 macro_rules! settings {
     ($($(#[$about:meta])* $setting:ident: $type:ty,)+) => {
         /// The privacy settings of an account.
@@ -33,7 +33,7 @@ macro_rules! settings {
             $($(#[$about])* pub $setting: $type,)+
         }
 
-        /// Settings that are to change.
+        /// A change to privacy settings: the fields that are set.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct PrivacyChanges {
@@ -41,7 +41,7 @@ macro_rules! settings {
         }
 
         impl Privacy {
-            /// The settings once the changes are made.
+            /// The settings with the changes applied.
             pub fn with(self, changes: PrivacyChanges) -> Self {
                 Self { $($setting: changes.$setting.unwrap_or(self.$setting),)+ }
             }
@@ -62,7 +62,7 @@ settings! {
 }
 
 impl Privacy {
-    /// Who sees that the account is there: with `match_last_seen`, whoever sees when it last was.
+    /// Who sees whether the account is online; with `match_last_seen`, those who see when it was last online.
     pub fn online_audience(&self) -> Audience {
         match self.online {
             OnlineAudience::All => Audience::All,
@@ -72,7 +72,7 @@ impl Privacy {
 }
 
 impl Audience {
-    /// Whether somebody belongs to it who is, or is not, a contact.
+    /// Whether the audience includes a person, given whether that person is a contact.
     pub fn includes(self, is_contact: bool) -> bool {
         match self {
             Self::All => true,

@@ -1,4 +1,4 @@
-//! What came in, as `message.received` shows it.
+//! The content of an inbound message, as `message.received` shows it.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -118,7 +118,7 @@ pub enum ReceivedBody {
 }
 
 impl Content {
-    /// The name of the type where it came in: what is only ever sent by that name is `unknown`.
+    /// The name of the type in inbound messages: types that only occur under their name when sent are `unknown`.
     pub fn received_name(&self) -> &'static str {
         match self {
             Self::Pin { .. }
@@ -135,10 +135,10 @@ impl Content {
 }
 
 impl ReceivedBody {
-    /// Cuts the longest that it says to half its length; `false` when nothing is left of it.
+    /// Halves the longest text of the body; `false` when nothing is left to halve.
     pub(crate) fn halve(&mut self) -> bool {
         match self {
-            // Half a vCard is none.
+            // Half a vCard is useless, so the whole one is dropped.
             Self::Contact { contacts } => {
                 let longest = contacts.iter_mut().max_by_key(|card| card.vcard.len());
                 longest.filter(|card| !card.vcard.is_empty()).is_some_and(|card| {
@@ -150,7 +150,7 @@ impl ReceivedBody {
         }
     }
 
-    /// The longest text in it, to be cut when the envelope is too large.
+    /// The text to cut when the envelope is too large.
     fn text_mut(&mut self) -> Option<&mut String> {
         match self {
             Self::Text { text, .. } | Self::Edit { text, .. } => Some(text),
@@ -164,8 +164,8 @@ impl ReceivedBody {
 }
 
 impl ReceivedBody {
-    /// The body of an event; `media_ref` shows the bytes that come with it. What the interface has no body for, such as
-    /// a message that was pinned, is `unknown` under its own name. A reaction has an event of its own.
+    /// The body of an event; `media_ref` renders its media. Content without a body of its own in the API, such as a
+    /// pinned message, is `unknown` under its own name. A reaction has an event of its own.
     pub fn of(content: &Content, around: &Surroundings, media_ref: impl Fn(&Media) -> MediaRef) -> Self {
         match content.clone() {
             Content::Text { text } => Self::Text { text, link_preview: around.link_preview.clone() },
@@ -207,7 +207,7 @@ impl ReceivedBody {
     }
 }
 
-/// Halves until nothing is left, and says whether anything was.
+/// Halves the text; returns whether there was any left.
 fn halve_text(text: &mut String) -> bool {
     let had_some = !text.is_empty();
     text.truncate(text.floor_char_boundary(text.len() / 2));

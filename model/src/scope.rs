@@ -10,7 +10,7 @@ use crate::error::CallError;
 use crate::issue::{IssueCode, Violation};
 
 crate::words! {
-    /// The resources of the interface that scopes speak of.
+    /// The resources of the API that scopes refer to.
     #[derive(PartialOrd, Ord)]
     Resource {
         Channels = "channels",
@@ -45,17 +45,17 @@ crate::words! {
 }
 
 impl Access {
-    /// The access that an HTTP method needs.
+    /// The access that an HTTP method requires.
     pub fn of_method(method: &str) -> Self {
         if matches!(method, "GET" | "HEAD") { Self::Read } else { Self::Write }
     }
 }
 
-/// One scope string, parsed. Serialised as the string.
+/// One scope string, parsed; serialized as the string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Scope {
-    /// `*`: everything, and the routes that belong to no resource.
+    /// `*`: everything, including routes that belong to no resource.
     Everything,
     /// `<resource>.*`
     Whole(Resource),
@@ -76,7 +76,7 @@ impl Scope {
         }
     }
 
-    /// The rule of one item of `scopes` in a body.
+    /// The rule for an item of `scopes` in a body.
     pub fn rule(value: &Value) -> Result<Self, Violation> {
         let wants = || {
             let resources = Resource::WORDS.join("|");
@@ -113,13 +113,13 @@ impl TryFrom<String> for Scope {
     }
 }
 
-/// The grant of a key: a list of scopes. The empty list is unrestricted.
+/// The scopes of a key. An empty list means unrestricted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Scopes(Vec<Scope>);
 
 impl Scopes {
-    /// Repeated scopes are folded; the order of the first mentions stays.
+    /// Removes duplicates and keeps the order of first occurrence.
     pub fn new(scopes: impl IntoIterator<Item = Scope>) -> Self {
         let mut folded = Vec::new();
         for scope in scopes {
@@ -138,17 +138,17 @@ impl Scopes {
         &self.0
     }
 
-    /// Whether routes without a resource are open: an empty list, or `*`.
+    /// Whether routes without a resource are allowed: the list is empty or contains `*`.
     pub fn is_unrestricted(&self) -> bool {
         self.0.is_empty() || self.0.contains(&Scope::Everything)
     }
 
-    /// Whether a request for `resource` is inside the grant.
+    /// Whether a request with `access` to `resource` is allowed.
     pub fn allow(&self, resource: Resource, access: Access) -> bool {
         self.covers(Scope::One(resource, access))
     }
 
-    /// Whether every request inside `scope` is inside the grant.
+    /// Whether all requests within `scope` are allowed.
     pub fn covers(&self, scope: Scope) -> bool {
         let has = |wanted: Scope| self.0.contains(&wanted);
         self.is_unrestricted()
@@ -161,12 +161,12 @@ impl Scopes {
             }
     }
 
-    /// Refuses a request outside the grant with `insufficient_scope`.
+    /// Refuses a request beyond the scopes with `insufficient_scope`.
     pub fn require(&self, resource: Resource, access: Access) -> Result<(), CallError> {
         self.require_scope(Scope::One(resource, access))
     }
 
-    /// Refuses all but an unrestricted key: account, audit log, support.
+    /// Refuses all keys but unrestricted ones; for account, audit log and support.
     pub fn require_unrestricted(&self) -> Result<(), CallError> {
         self.require_scope(Scope::Everything)
     }
@@ -183,8 +183,8 @@ impl Scopes {
     }
 }
 
-/// The scopes of a wanted grant that the minting key itself lacks; empty when the grant is a subset.
-/// A wanted empty list is unrestricted, and so asks for `*`.
+/// The required scopes that `granted` lacks; empty if `required` is a subset. An empty `required` list is unrestricted,
+/// and so requires `*`. Used to keep a key from minting a more powerful one.
 pub fn missing(required: &Scopes, granted: &Scopes) -> Vec<String> {
     let everything = [Scope::Everything];
     let wanted = if required.0.is_empty() { &everything[..] } else { &required.0[..] };
@@ -276,7 +276,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nobody can mint a key that may do what the minting key may not.
+        /// No key can mint a key that is allowed more than itself.
         #[test]
         fn a_subset_allows_nothing_more(
             wanted in prop::collection::vec(any_scope(), 0..5),

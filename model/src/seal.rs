@@ -1,8 +1,8 @@
-//! Sealing what must not be readable on disk: webhook secrets, session credentials, proxy passwords.
+//! Encrypts what must not be readable on disk: webhook secrets, session credentials, proxy passwords.
 //!
 //! A master key, which never leaves the operator's file or environment, wraps one data key per customer; data keys seal
-//! the secrets. So the master key can be exchanged by wrapping the data keys again, without touching what they sealed.
-//! The cipher is XChaCha20-Poly1305: its nonces are long enough to be drawn at random. Randomness is passed in.
+//! the secrets. So the master key can be rotated by wrapping the data keys again, without touching what they sealed.
+//! The cipher is XChaCha20-Poly1305, whose nonces are long enough to be random. Callers provide the randomness.
 
 use std::fmt;
 
@@ -16,20 +16,20 @@ use sha2::{Digest, Sha256};
 use crate::digest::derived_key;
 use crate::id::CustomerId;
 
-/// The first byte of everything sealed.
+/// Format version, the first byte of every sealed value.
 const VERSION: u8 = 1;
 
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
 const ID_BYTES: usize = 4;
 
-/// By so many bytes at its beginning a sealed value is told from every other one: the nonce is among them.
+/// Length of the prefix, version and nonce, that identifies a sealed value uniquely.
 pub const TOLD_BY: usize = 1 + NONCE_BYTES;
 
-/// How many bytes sealing adds: what a sealed value is told by, and the tag.
+/// How many bytes sealing adds: version, nonce and authentication tag.
 pub const SEAL_BYTES: usize = TOLD_BY + 16;
 
-/// 24 random bytes, drawn anew for each sealing. The same nonce twice under one key would betray both texts.
+/// 24 random bytes, drawn for each sealing. Reusing a nonce under the same key would reveal both plaintexts.
 pub type Nonce = [u8; NONCE_BYTES];
 
 /// Why something cannot be sealed or opened.
@@ -45,7 +45,7 @@ pub enum SealError {
     Damaged,
 }
 
-/// Which master key wrapped a data key. Made from the key itself, so that the two cannot be mixed up.
+/// Identifies the master key that wrapped a data key. Derived from the key itself, so that the two cannot be mixed up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MasterKeyId([u8; ID_BYTES]);
@@ -56,7 +56,7 @@ impl fmt::Display for MasterKeyId {
     }
 }
 
-/// The operator's key.
+/// The operator's master key.
 #[derive(Clone)]
 pub struct MasterKey {
     id: MasterKeyId,
@@ -71,7 +71,7 @@ impl MasterKey {
         Self { id: MasterKeyId(id), key }
     }
 
-    /// Reads 64 hex digits, or base64 in either alphabet, padded or not; space around it is dropped.
+    /// Parses 64 hex digits, or base64 in either alphabet, padded or not. Surrounding white space is ignored.
     pub fn parse(text: &str) -> Result<Self, SealError> {
         let text = text.trim();
         let base64 = || [STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD].iter().find_map(|e| e.decode(text).ok());
@@ -83,17 +83,17 @@ impl MasterKey {
         self.id
     }
 
-    /// The key itself, for the derivation of default secrets.
+    /// The raw key, for deriving default secrets.
     pub fn as_bytes(&self) -> &[u8; KEY_BYTES] {
         &self.key
     }
 
-    /// Wraps a customer's data key, for the directory to keep.
+    /// Wraps a customer's data key; the directory stores the result.
     pub fn wrap(&self, key: &DataKey, customer: CustomerId, nonce: Nonce) -> WrappedKey {
         WrappedKey { master: self.id, sealed: seal(&self.key, &key.0, customer.as_bytes(), nonce) }
     }
 
-    /// Opens what [`wrap`](Self::wrap) made for the same customer.
+    /// Unwraps what [`wrap`](Self::wrap) made for the same customer.
     pub fn unwrap(&self, wrapped: &WrappedKey, customer: CustomerId) -> Result<DataKey, SealError> {
         if wrapped.master != self.id {
             return Err(SealError::OtherMasterKey);
@@ -105,7 +105,7 @@ impl MasterKey {
 
 crate::words::hidden!(MasterKey, this => "MasterKey({})", this.id);
 
-/// The master key that a node was given, and the one before it while the operator exchanges the two.
+/// The node's master key, and the previous one during a rotation.
 #[derive(Clone, Debug)]
 pub struct Keyring {
     pub current: MasterKey,
@@ -117,23 +117,25 @@ impl Keyring {
         Self { current, previous: None }
     }
 
-    /// All that it holds, the one to be used from now on first.
+    /// All keys, the current one first.
     pub fn keys(&self) -> impl Iterator<Item = &MasterKey> {
         std::iter::once(&self.current).chain(&self.previous)
     }
 
+    /// The master key with this id.
+    ///
     /// # Errors
-    /// [`SealError::OtherMasterKey`] when it does not hold this one.
+    /// [`SealError::OtherMasterKey`] when the keyring does not hold it.
     pub fn key(&self, id: MasterKeyId) -> Result<&MasterKey, SealError> {
         self.keys().find(|key| key.id == id).ok_or(SealError::OtherMasterKey)
     }
 
-    /// Unwraps with whichever master key wrapped it.
+    /// Unwraps a data key with the master key that wrapped it.
     pub fn unwrap(&self, wrapped: &WrappedKey, customer: CustomerId) -> Result<DataKey, SealError> {
         self.key(wrapped.master)?.unwrap(wrapped, customer)
     }
 
-    /// Wraps the data key under another master key: what the data key has sealed stays as it is.
+    /// Wraps the data key under another master key. Secrets that the data key sealed stay as they are.
     pub fn rewrap(
         &self,
         wrapped: &WrappedKey,
@@ -145,24 +147,24 @@ impl Keyring {
     }
 }
 
-/// A customer's data key under a master key.
+/// A customer's data key, encrypted under a master key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WrappedKey {
     pub master: MasterKeyId,
     sealed: Vec<u8>,
 }
 
-/// A customer's key. In memory only.
+/// A customer's data key. Kept in memory only.
 #[derive(Clone)]
 pub struct DataKey([u8; KEY_BYTES]);
 
 impl DataKey {
-    /// A new key, from 32 random bytes.
+    /// A new data key made of 32 random bytes.
     pub fn new(random: [u8; KEY_BYTES]) -> Self {
         Self(random)
     }
 
-    /// Seals `plaintext`. `purpose` says what it is and whose, such as the kind and the id of its record, and must be
+    /// Seals `plaintext`. `purpose` names what it is and whose, such as the kind and the id of its record, and must be
     /// given again to open it: a sealed secret that is moved to another record does not open.
     pub fn seal(&self, plaintext: &[u8], purpose: &[u8], nonce: Nonce) -> Vec<u8> {
         seal(&self.0, plaintext, purpose, nonce)
@@ -175,12 +177,12 @@ impl DataKey {
 
 crate::words::hidden!(DataKey, _this => "DataKey(..)");
 
-/// A key for one purpose out of a secret: whoever learns it learns nothing of the secret or of other purposes' keys.
+/// Derives a key for one purpose. It reveals neither the secret nor the keys of other purposes.
 pub fn derive_key(secret: &[u8], purpose: &str) -> [u8; KEY_BYTES] {
     derived_key(b"gateway-derived-v1", secret, purpose.as_bytes())
 }
 
-/// `version | nonce | ciphertext and tag`.
+/// The layout is `version | nonce | ciphertext and tag`.
 fn seal(key: &[u8; KEY_BYTES], plaintext: &[u8], aad: &[u8], nonce: Nonce) -> Vec<u8> {
     let ciphertext = XChaCha20Poly1305::new(key.into())
         .encrypt(&XNonce::from(nonce), Payload { msg: plaintext, aad })

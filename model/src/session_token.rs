@@ -1,7 +1,7 @@
 //! Tokens of members: to refresh a session, and to confirm an e-mail address.
 //!
-//! Each names what it belongs to, so that it is found without a search, and carries random bytes of which only SHA-256
-//! is stored. Shown once, never logged.
+//! A token contains the id of its session or member, so that it is found without a search, and random bytes, of which
+//! only a SHA-256 hash is stored. It is shown once and never logged.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,17 +10,17 @@ use sha2::{Digest, Sha256};
 use crate::id::{SessionId, UserId};
 
 const REFRESH_MARK: &str = "zrt_";
-/// How tokens that confirm an address begin.
+/// Prefix of tokens that confirm an e-mail address.
 pub const EMAIL_MARK: &str = "zev_";
 
 const ID_BYTES: usize = 16;
 const FAMILY_BYTES: usize = 16;
 const SECRET_BYTES: usize = 24;
 
-/// `zrt_` and 56 bytes: the session, a secret that all tokens of the session share, and a secret of its own.
+/// `zrt_` and 56 bytes: the session, a secret shared by all tokens of the session, and a secret of its own.
 ///
-/// The shared secret tells a token that was used up from one that somebody made up: the former means that two parties
-/// hold the session's tokens, which ends it.
+/// The shared secret distinguishes a used token from a forged one: use of a used token means that two parties hold the
+/// session's tokens, which ends the session.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RefreshToken {
     session: SessionId,
@@ -34,7 +34,7 @@ impl RefreshToken {
         Self { session, family, secret }
     }
 
-    /// The token that takes this one's place.
+    /// The token that replaces this one.
     pub fn next(&self, secret: [u8; SECRET_BYTES]) -> Self {
         Self { secret, ..self.clone() }
     }
@@ -50,7 +50,7 @@ impl RefreshToken {
         self.session
     }
 
-    /// Of what all tokens of the session have in common.
+    /// Hash of what all tokens of the session have in common.
     pub fn family_hash(&self) -> [u8; 32] {
         Sha256::new()
             .chain_update(b"family")
@@ -60,12 +60,12 @@ impl RefreshToken {
             .into()
     }
 
-    /// Of this token alone.
+    /// Hash of this token alone.
     pub fn hash(&self) -> [u8; 32] {
         Sha256::digest(self.reveal().as_bytes()).into()
     }
 
-    /// The token itself, for the one answer that shows it.
+    /// The token itself, for the one response that shows it.
     pub fn reveal(&self) -> String {
         let bytes = [&self.session.as_bytes()[..], &self.family, &self.secret].concat();
         format!("{REFRESH_MARK}{}", URL_SAFE_NO_PAD.encode(bytes))
@@ -74,7 +74,7 @@ impl RefreshToken {
 
 crate::words::hidden!(RefreshToken, this => "RefreshToken({})", this.session);
 
-/// `zev_` and 40 bytes: the member, and a secret. Only whoever reads the member's mail has it.
+/// `zev_` and 40 bytes: the member, and a secret that only a reader of the member's mail knows.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EmailToken {
     user: UserId,
@@ -100,7 +100,7 @@ impl EmailToken {
         Sha256::digest(self.reveal().as_bytes()).into()
     }
 
-    /// The token itself, for the message to the address.
+    /// The token itself, for the e-mail to the member.
     pub fn reveal(&self) -> String {
         format!("{EMAIL_MARK}{}", URL_SAFE_NO_PAD.encode([&self.user.as_bytes()[..], &self.secret].concat()))
     }

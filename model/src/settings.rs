@@ -1,4 +1,4 @@
-//! A channel's settings: the same from the store to the answer, and what a patch does to them.
+//! A channel's settings, in the same shape stored and shown, and the patch that changes them.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +15,10 @@ use crate::message::Content;
 use crate::target::{LONGEST_URL, Proxy, TargetPolicy, judge_proxy};
 use crate::time::Timestamp;
 
-/// The longest pause between two sends, in milliseconds.
+/// Longest delay between two sends, in milliseconds.
 const LONGEST_DELAY_MS: u64 = 60_000;
 
-/// Declares the settings that are stored as they are given: name, type and default; and what a patch may change.
+/// Declares the settings that are stored as given, with name, type and default, and the struct that changes them.
 macro_rules! settings {
     ($($(#[$about:meta])* $field:ident: $type:ty = $default:expr;)*) => {
         /// Every field is always present.
@@ -38,7 +38,7 @@ macro_rules! settings {
             }
         }
 
-        /// What a patch changes. The proxy goes another way: its password is sealed before it travels.
+        /// A change to settings. The proxy is not part of it, because its password is sealed before it leaves the node.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct SettingsChange {
@@ -111,7 +111,7 @@ pub struct SendDelay {
 }
 
 impl Settings {
-    /// Whether nothing is to be known of what is written in a conversation.
+    /// Whether messages in this conversation are ignored.
     pub fn ignores(&self, chat: &Address, suffixes: &Suffixes) -> bool {
         match chat.kind(suffixes) {
             AddressKind::Group => self.ignore_groups,
@@ -122,7 +122,7 @@ impl Settings {
         }
     }
 
-    /// Whether the media of a message is to be fetched when it is received. Media of unknown size is.
+    /// Whether to fetch a message's media when it is received. Media of unknown size is fetched.
     pub fn downloads(&self, content: &Content) -> bool {
         let size = content.media().and_then(|media| media.size_bytes);
         self.auto_download_media
@@ -131,7 +131,7 @@ impl Settings {
     }
 }
 
-/// A patch as it came in.
+/// The body of a patch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SettingsPatch {
     pub change: SettingsChange,
@@ -139,10 +139,10 @@ pub struct SettingsPatch {
 }
 
 impl SettingsPatch {
-    /// `most_media_days` is how long the deployment keeps media; `policy` judges where a proxy may stand.
+    /// `most_media_days` is the deployment's media retention; `policy` restricts the hosts of proxies.
     ///
     /// # Errors
-    /// `invalid_request` with all that is wrong.
+    /// `invalid_request` with all violations.
     pub fn parse(body: &Body, most_media_days: u64, policy: &TargetPolicy) -> Result<Self, CallError> {
         body.read_patch(|fields| {
             let flag = |key| fields.optional(key, rule::boolean).into();
@@ -197,7 +197,7 @@ fn read_delay(fields: &Fields<'_>) -> Option<Option<SendDelay>> {
     Some(Some(SendDelay { min, max }))
 }
 
-/// What [`judge_proxy`] takes, as far as a regular expression can tell.
+/// The pattern of URLs that [`judge_proxy`] accepts, as far as a regular expression can tell.
 const PROXY: &str = r"^(https?|socks5)://([^\s/?#@]+@)?(([A-Za-z0-9-]+\.)+[A-Za-z]+|([0-9]{1,3}\.){3}[0-9]{1,3}|\[[0-9A-Fa-f:.]+\]|localhost)(:[0-9]{1,5})?/?$";
 
 fn proxy(policy: &TargetPolicy) -> impl Fn(&Value) -> Judged<Proxy> {

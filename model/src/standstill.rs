@@ -1,5 +1,5 @@
-//! Notices that the machine was suspended. [`Instant`] stands still meanwhile, as a virtual machine does that is paused or moved:
-//! what was heard before seems young, and a right that ended long ago seems to have an end that is still to come.
+//! Detects that the machine was suspended. [`Instant`] does not advance while a virtual machine is paused or migrated:
+//! afterwards, what was heard before the pause seems recent, and a deadline that has passed seems to lie ahead.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 
-/// A shorter pause is none: nothing that is reckoned in such times is exact to that.
+/// Shorter pauses are ignored: no deadline in the gateway depends on such precision.
 const NOTICED: Duration = Duration::from_millis(5);
 
-/// What was seen so far of the difference between the clock that goes on and the one that stands still.
+/// The largest difference seen between `CLOCK_BOOTTIME`, which counts suspensions, and `CLOCK_MONOTONIC`.
 struct Seen {
-    /// Nanoseconds, and one more; 0 before the first look.
+    /// The difference in nanoseconds, plus 1; 0 before the first call of [`Self::look`].
     ahead: AtomicU64,
-    /// Nanoseconds from the origin to when a pause was noticed, and one more; 0 while there was none.
+    /// When the last suspension was noticed, in nanoseconds since the origin, plus 1; 0 while there was none.
     resumed: AtomicU64,
 }
 
@@ -23,14 +23,15 @@ impl Seen {
         Self { ahead: AtomicU64::new(0), resumed: AtomicU64::new(0) }
     }
 
-    /// Takes how far the clock that goes on is ahead; no more than it is. Nearly always it is no further than before, and nothing
-    /// is written that all threads share: everything that a node may do by a right that ends asks here first.
+    /// Records the current difference between the clocks, which may be understated, never overstated, and returns when
+    /// the last suspension was noticed. Everything that acts under a deadline calls this first, so the common case, an
+    /// unchanged difference, writes nothing to memory that threads share.
     fn look(&self, ahead: Duration, now: impl FnOnce() -> Duration) -> Option<Duration> {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).saturating_add(1);
         let ahead = nanos(ahead);
         let before = self.ahead.load(Ordering::Acquire);
         if ahead > before {
-            // First when it was noticed: who finds the clocks as far apart as they are finds that, too.
+            // Store `resumed` before `ahead`: a thread that sees the new difference then also sees the suspension.
             if before != 0 && ahead > before.saturating_add(nanos(NOTICED)) {
                 self.resumed.fetch_max(nanos(now()), Ordering::AcqRel);
             }
@@ -40,20 +41,20 @@ impl Seen {
     }
 }
 
-/// When it was noticed that the machine had been suspended, the last time: whatever was heard before says nothing of now. `None`
-/// when it never was. What is to be noticed has to be looked for: the first call remembers how the clocks stand.
+/// When a suspension of the machine was last noticed; `None` if it never was. What was heard before that moment says
+/// nothing about the present. Suspensions are noticed only by calling this; the first call records the baseline.
 pub fn resumed_at() -> Option<Instant> {
     static SEEN: Seen = Seen::new();
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
     let origin = *ORIGIN.get_or_init(Instant::now);
-    // In this order: a thread that is held up in between sees a smaller difference, never a larger one.
+    // Read the boot clock first: a delay between the two reads then only makes the difference smaller.
     let boot = clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from).ok()?;
     let steady = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from).ok()?;
     let resumed = SEEN.look(boot.saturating_sub(steady), || origin.elapsed())?;
     Some(origin + resumed)
 }
 
-/// Whether a moment lies behind the last suspension of the machine, so that the time since then is known.
+/// Whether `moment` is after the last noticed suspension, so that the time elapsed since then is known.
 pub fn is_since_resumption(moment: Instant) -> bool {
     resumed_at().is_none_or(|resumed| moment >= resumed)
 }

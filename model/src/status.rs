@@ -24,22 +24,22 @@ crate::words! {
 }
 
 impl Status {
-    /// Nothing but an explicit call leaves a terminal status.
+    /// Whether only an explicit API call leaves this status.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::LoggedOut | Self::StoppedByUser | Self::DisabledByAdmin | Self::Error | Self::Failed)
     }
 
-    /// Whether the channel stays so until somebody, or the network, does something.
+    /// Whether the status, unlike that of a login attempt, lasts until an API call or the network changes it.
     pub fn lasts(self) -> bool {
         !matches!(self, Self::Connecting | Self::Reconnecting)
     }
 
-    /// Whether the owner keeps a session, or tries to, in this status.
+    /// Whether the owner keeps a session, or tries to open one, in this status.
     pub fn runs(self) -> bool {
         matches!(self, Self::Qr | Self::Connecting | Self::Reconnecting | Self::Connected)
     }
 
-    /// What the status does to a send.
+    /// How a send is answered in this status.
     pub fn on_send(self) -> OnSend {
         match self {
             Self::Connected => OnSend::Direct,
@@ -50,7 +50,7 @@ impl Status {
     }
 }
 
-/// What becomes of a send in a status.
+/// How a send is answered; see [`Status::on_send`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnSend {
     /// Written to the session at once.
@@ -63,7 +63,7 @@ pub enum OnSend {
     Unavailable,
 }
 
-/// What moves a channel; T1 to T35 are the transitions of the table below, by which comments elsewhere name them.
+/// An input to the status machine. T1 to T35 number its transitions, as comments elsewhere refer to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Trigger {
     /// `GET .../qr` or `POST .../pair-code` (T2, T30).
@@ -80,9 +80,9 @@ pub enum Trigger {
     Disable,
     /// `POST .../enable` (T34, T35).
     Enable,
-    /// `POST /v1/admin/channels/{id}/import`: the session of another cluster's channel is about to be stored.
+    /// `POST /v1/admin/channels/{id}/import`: the session of a channel of another cluster is about to be stored.
     Imported,
-    /// A scan or a code was accepted and the credentials are stored (T4).
+    /// The phone accepted the scan or the code, and the credentials are stored (T4).
     Paired,
     /// All QR codes were used up (T5).
     QrTimeout,
@@ -94,15 +94,15 @@ pub enum Trigger {
     AttemptFailed,
     /// A live session was lost (T10).
     TransportLost,
-    /// A new leader takes over the channel of a lost one (T11).
+    /// A new leader takes over the channel from an owner that was lost (T11).
     OwnerLost,
-    /// A drain or a rebalance hands the channel over (T12).
+    /// A drain or a rebalance transfers the channel to another node (T12).
     PlannedMove,
-    /// 24 hours of attempts are spent (T15).
+    /// The retry budget, 24 hours of login attempts, is used up (T15).
     ReconnectBudget,
     /// No node has a free slot (T16).
     NoSlot,
-    /// A slot is free again, or the cool-down after a replacement is over (T17, T23).
+    /// A slot is free again, or the cool-down after a replaced session is over (T17, T23).
     Resume,
     /// The device was unlinked on the phone (T18).
     Unlinked,
@@ -110,11 +110,11 @@ pub enum Trigger {
     SessionInvalidated,
     /// The network banned the number (T20).
     Banned,
-    /// The network refuses the protocol version, also after a refresh (T21).
+    /// The network refused the protocol version, even after the version was refreshed (T21).
     ClientOutdated,
-    /// Another connection of the same device took the stream (T22).
+    /// Another connection of the same device replaced this session (T22).
     Replaced,
-    /// Another connection took the stream once more within ten minutes (T24).
+    /// Another connection replaced the session again within ten minutes (T24).
     ReplacedAgain,
     /// The stored credentials cannot be read or written (T25).
     AuthState,
@@ -171,21 +171,21 @@ pub enum DisconnectReason {
     KickedOtherDevice,
 }
 
-/// A permitted move.
+/// A permitted transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
     pub to: Status,
     pub reason: Reason,
-    /// Set when `channel.disconnected` is to be sent too. A stop or a disable sends none.
+    /// The reason of the `channel.disconnected` event to send as well. A stop or a disable sends none.
     pub disconnected: Option<DisconnectReason>,
-    /// The stored credentials are wiped with the move.
+    /// Whether the stored credentials are wiped with the transition.
     pub wipes_credentials: bool,
 }
 
-/// Why a trigger does not move a channel.
+/// Why a trigger is refused in a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Already so: 409 `no_op`.
+    /// The channel is in the requested status already: 409 `no_op`.
     NoOp,
     /// 409 `invalid_lifecycle_transition`.
     Invalid,
@@ -195,7 +195,7 @@ pub enum Refusal {
     NotDisabled,
 }
 
-/// The one table. `credentials` says whether the channel has stored credentials.
+/// The transition table of a channel. `credentials` says whether the channel has stored credentials.
 pub fn transition(from: Status, trigger: Trigger, credentials: bool) -> Result<Move, Refusal> {
     use Status::*;
     use Trigger as T;
@@ -210,7 +210,7 @@ pub fn transition(from: Status, trigger: Trigger, credentials: bool) -> Result<M
     let live_login = matches!(from, Connected | Connecting | Reconnecting);
 
     match (trigger, from) {
-        // T33 and T34/T35 first: `disabled_by_admin` refuses everything but `enable`.
+        // T33 to T35 come first: `disabled_by_admin` refuses every call but `enable`.
         (T::Enable, DisabledByAdmin) if credentials => Ok(to_status(Disconnected, Reason::Admin)),
         (T::Enable, DisabledByAdmin) => Ok(to_status(Pending, Reason::Admin)),
         (T::Enable, _) => Err(Refusal::NotDisabled),
@@ -220,7 +220,7 @@ pub fn transition(from: Status, trigger: Trigger, credentials: bool) -> Result<M
             Err(Refusal::Unavailable)
         }
 
-        // Starting: T2, T29, T30.
+        // T2, T29, T30: start.
         (T::PairingRequested, Pending | LoggedOut) => Ok(to_status(Qr, Reason::QrRequested)),
         (T::PairingRequested, StoppedByUser | Error | Failed) if !credentials => Ok(to_status(Qr, Reason::QrRequested)),
         (T::PairingRequested, _) => Err(Refusal::Invalid),
@@ -231,7 +231,7 @@ pub fn transition(from: Status, trigger: Trigger, credentials: bool) -> Result<M
         }
         (T::Connect, _) => Err(Refusal::Invalid),
 
-        // T29, T31, T32.
+        // T29, T31, T32: restart.
         (T::Restart, Qr) => Ok(to_status(Qr, Reason::User)),
         (T::Restart, StoppedByUser | Error | Failed) if !credentials => Ok(to_status(Qr, Reason::User)),
         (T::Restart, Connecting | Reconnecting | Connected | Disconnected | StoppedByUser | Error | Failed) => {
@@ -239,33 +239,33 @@ pub fn transition(from: Status, trigger: Trigger, credentials: bool) -> Result<M
         }
         (T::Restart, _) => Err(Refusal::Invalid),
 
-        // T27.
+        // T27: stop.
         (T::Disconnect, Qr | Connecting | Reconnecting | Connected | Disconnected) => {
             Ok(to_status(StoppedByUser, Reason::User))
         }
         (T::Disconnect, StoppedByUser) => Err(Refusal::NoOp),
         (T::Disconnect, _) => Err(Refusal::Invalid),
 
-        // T28.
+        // T28: logout.
         (T::Logout, Connecting | Reconnecting | Connected | Disconnected | StoppedByUser | Error | Failed) => {
             Ok(Move { wipes_credentials: true, ..to_status(LoggedOut, Reason::Logout) })
         }
         (T::Logout, LoggedOut) => Err(Refusal::NoOp),
         (T::Logout, _) => Err(Refusal::Invalid),
 
-        // What an import before this one has left goes with the move.
+        // State that an earlier import left behind is wiped with the transition.
         (T::Imported, Pending | LoggedOut | StoppedByUser | Error | Failed) if !credentials => {
             Ok(Move { wipes_credentials: true, ..to_status(StoppedByUser, Reason::Restored) })
         }
         (T::Imported, DisabledByAdmin) => Err(Refusal::Unavailable),
         (T::Imported, _) => Err(Refusal::Invalid),
 
-        // Pairing: T4, T5, T7.
+        // T4, T5, T7: pairing.
         (T::Paired, Qr) => Ok(to_status(Connecting, Reason::Paired)),
         (T::QrTimeout, Qr) => Ok(to_status(Pending, Reason::QrTimeout)),
         (T::PairingRefused, Qr) => Ok(to_status(Failed, Reason::PairingRefused)),
 
-        // Login and loss: T8 to T17, T23.
+        // T8 to T17, T23: login and loss.
         (T::LoginOk, Connecting | Reconnecting) => Ok(to_status(Connected, Reason::LoginOk)),
         (T::AttemptFailed, Connecting) => Ok(to_status(Reconnecting, Reason::Network)),
         (T::TransportLost, Connected) => Ok(loses(Reconnecting, Reason::Network, DisconnectReason::Network)),
@@ -275,7 +275,7 @@ pub fn transition(from: Status, trigger: Trigger, credentials: bool) -> Result<M
         (T::NoSlot, Reconnecting | Connecting) => Ok(to_status(Disconnected, Reason::NoWorker)),
         (T::Resume, Disconnected) => Ok(to_status(Connecting, Reason::ConnectRequested)),
 
-        // The network's verdicts: T18 to T22, T24.
+        // T18 to T22, T24: the network ended the session.
         (T::Unlinked, _) if live_login => Ok(loses(LoggedOut, Reason::Logout, DisconnectReason::Logout)),
         (T::SessionInvalidated, _) if live_login => {
             Ok(loses(LoggedOut, Reason::SessionInvalidated, DisconnectReason::SessionInvalidated))
@@ -289,7 +289,7 @@ pub fn transition(from: Status, trigger: Trigger, credentials: bool) -> Result<M
             Ok(loses(Error, Reason::StreamReplacedLoop, DisconnectReason::KickedOtherDevice))
         }
 
-        // The gateway's own faults: T25, T26.
+        // T25, T26: failures inside the gateway.
         (T::AuthState, _) if from.runs() => Ok(to_status(Error, Reason::AuthState)),
         (T::CrashLoop, _) if from.runs() => Ok(to_status(Error, Reason::CrashLoop)),
 
@@ -297,19 +297,19 @@ pub fn transition(from: Status, trigger: Trigger, credentials: bool) -> Result<M
     }
 }
 
-/// The statuses from which a call moves the channel: `details.allowed_from` of `invalid_lifecycle_transition`.
+/// The statuses in which a trigger is accepted: `details.allowed_from` of `invalid_lifecycle_transition`.
 pub fn allowed_from(trigger: Trigger) -> Vec<Status> {
     let permitted =
         |status: &Status| transition(*status, trigger, true).is_ok() || transition(*status, trigger, false).is_ok();
     Status::ALL.into_iter().filter(permitted).collect()
 }
 
-/// What a status answers to `GET .../qr` and `POST .../pair-code`.
+/// How `GET .../qr` and `POST .../pair-code` are answered in a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnPairing {
-    /// Start a pairing session, then wait for the code.
+    /// Start a pairing session, then wait for its code.
     Start,
-    /// A pairing session runs: show its code.
+    /// A pairing session is running: return its code.
     Running,
     /// 409 `no_qr` or `pair_code_unavailable`.
     Unavailable,
@@ -317,7 +317,7 @@ pub enum OnPairing {
     Disabled,
 }
 
-/// See [`OnPairing`].
+/// How a channel in `status` answers a request to pair; see [`OnPairing`].
 pub fn on_pairing(status: Status, credentials: bool) -> OnPairing {
     match status {
         Status::Qr => OnPairing::Running,
@@ -332,8 +332,8 @@ pub fn on_pairing(status: Status, credentials: bool) -> OnPairing {
 mod tests {
     use super::*;
 
-    /// A row for each call, a column for each status in the order of [`Status::ALL`].
-    /// `A` moves, `n` no_op, `i` invalid, `u` unavailable, `d` not disabled.
+    /// One row per call, one column per status in the order of [`Status::ALL`]: `A` is accepted, `n` no_op, `i`
+    /// invalid, `u` unavailable, `d` not disabled.
     #[test]
     fn lifecycle_actions_answer_as_the_table_says() {
         let rows = [

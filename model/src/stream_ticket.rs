@@ -1,4 +1,4 @@
-//! Tickets for one event stream, for browsers whose `EventSource` cannot set headers.
+//! Tickets that open one event stream, for browsers, whose `EventSource` cannot set headers.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -8,7 +8,7 @@ use crate::id::CustomerId;
 
 const PREFIX: &str = "tkt_";
 
-/// A ticket: whose it is, so that any node finds where it is kept, and 192 random bits. Stored as its digest only.
+/// A ticket: the customer, so that any node can find its record, and 192 random bits. Only its digest is stored.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StreamTicket(String);
 
@@ -18,7 +18,7 @@ impl StreamTicket {
         Self(format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(bytes)))
     }
 
-    /// Reads the form; whether the ticket is good is known where it is kept.
+    /// Checks the format only; whether the ticket is valid is decided where it is stored.
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(text.strip_prefix(PREFIX)?).ok()?;
         (bytes.len() == 40).then(|| Self(text.to_owned()))
@@ -29,12 +29,12 @@ impl StreamTicket {
         Some(CustomerId::from_bytes(bytes.get(..16)?.try_into().ok()?))
     }
 
-    /// SHA-256 of the whole ticket. So many random bits need no slow hash.
+    /// SHA-256 of the complete ticket. With 192 random bits, no slow hash is needed.
     pub fn digest(&self) -> [u8; 32] {
         Sha256::digest(self.0.as_bytes()).into()
     }
 
-    /// The ticket itself, for the one answer that shows it.
+    /// The ticket itself, for the one response that shows it.
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -1,7 +1,7 @@
-//! Which URLs the gateway may call for a customer: the guard against requests into the operator's own network.
+//! Which URLs the gateway may call for a customer: the guard against requests into the operator's own network (SSRF).
 //!
-//! [`judge_url`] judges the text of a URL; a host name is left to [`judge_ip`], which must be asked for every address
-//! that the name resolves to, at every attempt, and the connection must go to an address that was asked for.
+//! [`judge_url`] checks the text of a URL. If its host is a name, [`judge_ip`] must check every address that the name
+//! resolves to, at every attempt, and the connection must go to a checked address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,35 +10,35 @@ use url::{Host, Url};
 
 use crate::issue::{IssueCode, Violation};
 
-/// The longest URL that is accepted.
+/// Longest accepted URL, in bytes.
 pub const LONGEST_URL: usize = 2048;
 
-/// What a deployment permits beyond the public internet over `https`.
+/// What a deployment permits besides the public internet over `https`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetPolicy {
-    /// `http` besides `https`: development only.
+    /// Permits `http`; development only.
     pub allow_http: bool,
-    /// Loopback addresses and `localhost`: development only.
+    /// Permits loopback addresses and `localhost`; development only.
     pub allow_loopback: bool,
-    /// Private ranges that hold receivers on the operator's premises. They never open link-local, metadata,
-    /// multicast and reserved addresses. With any range given, names without a dot and names of internal domains
-    /// are judged by what they resolve to.
+    /// Private ranges with receivers on the operator's premises. They never open link-local, metadata, multicast and
+    /// reserved addresses. If any range is given, names without a dot and names of internal domains are checked by the
+    /// addresses that they resolve to.
     pub allow_cidrs: Vec<IpNet>,
 }
 
 impl TargetPolicy {
-    /// The rules of production.
+    /// The policy for production.
     pub fn strict() -> Self {
         Self::default()
     }
 
-    /// `gateway dev`, where receivers run on the same machine.
+    /// The policy of `gateway dev`, where receivers run on the same machine.
     pub fn dev() -> Self {
         Self { allow_http: true, allow_loopback: true, allow_cidrs: Vec::new() }
     }
 }
 
-/// A URL that may be called, as far as its text can tell.
+/// A URL that may be called, as far as its text shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub url: Url,
@@ -48,9 +48,9 @@ pub struct Target {
 /// The host of a [`Target`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetHost {
-    /// An address that was judged and may be called.
+    /// A checked address, which may be called.
     Address(IpAddr),
-    /// A name; each address that it resolves to is still to be judged.
+    /// A name; every address that it resolves to must still be checked.
     Name(String),
 }
 
@@ -60,9 +60,9 @@ pub enum TargetHost {
 pub struct Blocked {
     /// `url_blocked`, `url_scheme`, `format` or `too_long`.
     pub code: IssueCode,
-    /// In a word, for logs and delivery records.
+    /// A short reason, for logs and delivery records.
     pub reason: &'static str,
-    /// For the caller: what to change.
+    /// Tells the caller what to change.
     pub message: &'static str,
 }
 
@@ -82,7 +82,7 @@ fn blocked(reason: &'static str, message: &'static str) -> Blocked {
 
 const NOT_PUBLIC: &str = "must name a host on the public internet";
 
-/// The ports that no receiver may have: the fetch standard's bad ports, and the usual ports of databases, brokers and
+/// Ports that receivers must not use: the fetch standard's bad ports, and the usual ports of databases, brokers and
 /// container engines.
 const BAD_PORTS: &[u16] = &[
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109,
@@ -92,26 +92,25 @@ const BAD_PORTS: &[u16] = &[
     11211, 27017,
 ];
 
-/// Domains that name hosts of the local network only. A name ends with one of them or is one.
+/// Domains of hosts in the local network. A name is internal if it ends with one of them or equals one.
 ///
-/// From `svc` on, they are what the name servers of clusters of containers answer to: `redis.shop.svc` and, by the search list
-/// that a container is given, `redis.shop` with the namespaces that every cluster has; then those of Consul, Nomad, Mesos and
-/// Docker.
+/// From `svc` on, they are the domains of container clusters: `redis.shop.svc` and, through the search list of a
+/// container, `redis.shop` with the namespaces that every cluster has; then those of Consul, Nomad, Mesos and Docker.
 const INTERNAL_DOMAINS: &str = "internal local localdomain lan intranet corp home home.arpa \
     svc pod cluster default kube-system kube-public kube-node-lease consul nomad mesos docker swarm";
 
-/// Metadata services of clouds, and what controls a cluster of containers: never a receiver, whatever ranges are open.
+/// Metadata services of clouds, and the control planes of container clusters: blocked whatever ranges are open.
 const METADATA_NAMES: &str = "metadata.google.internal metadata.goog instance-data.ec2.internal \
     kubernetes kubernetes.default kubernetes.default.svc kubernetes.default.svc.cluster.local \
     kube-system.svc kube-system.svc.cluster.local";
 
-/// Judges the text of a URL.
+/// Checks the text of a URL.
 pub fn judge_url(text: &str, policy: &TargetPolicy) -> Result<Target, Blocked> {
     if text.len() > LONGEST_URL {
         let message = "at most 2048 bytes";
         return Err(Blocked { code: IssueCode::TooLong, reason: "length", message });
     }
-    // The URL parser drops or converts these silently; a receiver's log and ours would then name different URLs.
+    // The parser drops or converts these silently; the logs of receiver and gateway would name different URLs.
     if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
         return Err(malformed("raw control/space/backslash", "must not contain spaces, control characters or \\"));
     }
@@ -133,34 +132,34 @@ pub fn judge_url(text: &str, policy: &TargetPolicy) -> Result<Target, Blocked> {
         Host::Ipv6(ip) => judged_address(ip.into(), policy)?,
         Host::Domain(name) => judged_name(name, policy)?,
     };
-    // The default port of both schemes is known, so a port is never absent.
+    // Both schemes have a default port, so the port is never absent.
     if url.port_or_known_default().is_none_or(|port| BAD_PORTS.contains(&port)) {
         return Err(blocked("port", "must use a port that is meant for web servers"));
     }
     Ok(Target { url, host })
 }
 
-/// A proxy that a channel's connections may go through, as far as its URL can tell.
+/// A proxy for a channel's connections, acceptable as far as its URL shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proxy {
-    /// With its password, if it has one.
+    /// The URL, including its password if it has one.
     pub url: String,
-    /// With [`MASK`] in the place of the password.
+    /// The URL with [`MASK`] in place of the password.
     pub shown: String,
 }
 
-/// What stands in the place of a password that must not be shown.
+/// Shown in place of a password.
 pub const MASK: &str = "***";
 
 impl Proxy {
-    /// Whether it is what a read showed: its password is not known here.
+    /// Whether the URL is a masked one, as shown by a read, so that the password is not known.
     pub fn is_masked(&self) -> bool {
         self.url == self.shown && self.shown.contains(&format!(":{MASK}@"))
     }
 }
 
-/// Judges the URL of a proxy: `http`, `https` or `socks5`, a host that may be called, and maybe a user and a password.
-/// Whoever connects judges the addresses that a name resolves to.
+/// Checks the URL of a proxy: `http`, `https` or `socks5`, a host that may be called, and optional credentials. The
+/// connecting code must check the addresses that a name resolves to.
 pub fn judge_proxy(text: &str, policy: &TargetPolicy) -> Result<Proxy, Blocked> {
     let malformed = || malformed("parse", "must be a URL such as socks5://user:password@proxy.example.com:1080");
     let (scheme, rest) = text.split_once("://").ok_or_else(malformed)?;
@@ -169,7 +168,7 @@ pub fn judge_proxy(text: &str, policy: &TargetPolicy) -> Result<Proxy, Blocked> 
         let message = "must start with http://, https:// or socks5://";
         return Err(Blocked { code: IssueCode::UrlScheme, reason: "scheme", message });
     }
-    // The parser knows the hosts of web URLs alone, and hides their default ports.
+    // The parser handles hosts only for web schemes, and hides the default ports of those.
     let port = Url::parse(&format!("socks5://{rest}")).map_err(|_| malformed())?.port();
     let as_web = Url::parse(&format!("https://{rest}")).map_err(|_| malformed())?;
     let mut bare = as_web.clone();
@@ -198,7 +197,7 @@ fn judged_address(ip: IpAddr, policy: &TargetPolicy) -> Result<TargetHost, Block
 }
 
 fn judged_name(name: &str, policy: &TargetPolicy) -> Result<TargetHost, Blocked> {
-    // The parser has lowered the case; one dot at the end means the root and changes nothing.
+    // The parser has lowered the case. A dot at the end denotes the DNS root and changes nothing.
     let bare = name.strip_suffix('.').unwrap_or(name);
     let within = |domain: &str| bare.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
     let resolve = || Ok(TargetHost::Name(name.to_owned()));
@@ -223,13 +222,13 @@ fn judged_name(name: &str, policy: &TargetPolicy) -> Result<TargetHost, Blocked>
     resolve()
 }
 
-/// Whether a forbidden range can be opened by the policy.
+/// Whether the policy can open a forbidden range.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Opens {
     Never,
-    /// By `allow_cidrs`.
+    /// Opened by `allow_cidrs`.
     ByRange,
-    /// By `allow_cidrs` and by `allow_loopback`.
+    /// Opened by `allow_cidrs` or by `allow_loopback`.
     Loopback,
 }
 
@@ -241,7 +240,7 @@ const fn v6(a: u16, b: u16, bits: u8) -> Ipv6Net {
     Ipv6Net::new_assert(Ipv6Addr::new(a, b, 0, 0, 0, 0, 0, 0), bits)
 }
 
-/// What is not public unicast in IPv4, from the special-purpose registry of IANA, and the clouds' own services.
+/// IPv4 ranges that are not public unicast: IANA's special-purpose registry, and services of clouds.
 const FORBIDDEN_V4: &[(Ipv4Net, &str, Opens)] = &[
     (v4(0, 0, 0, 0, 8), "this-net", Opens::Never),
     (v4(10, 0, 0, 0, 8), "rfc1918", Opens::ByRange),
@@ -264,8 +263,8 @@ const FORBIDDEN_V4: &[(Ipv4Net, &str, Opens)] = &[
     (v4(240, 0, 0, 0, 4), "reserved", Opens::Never),
 ];
 
-/// What is not public unicast inside 2000::/3. It holds the forms that wrap an IPv4 address, which would else carry
-/// a forbidden one past the table above.
+/// Ranges inside 2000::/3 that are not public unicast. They include the forms that embed an IPv4 address, which would
+/// otherwise bypass [`FORBIDDEN_V4`].
 const FORBIDDEN_V6: &[(Ipv6Net, &str)] = &[
     (v6(0x2001, 0, 23), "ietf/teredo/orchid"),
     (v6(0x2001, 0xdb8, 32), "doc"),
@@ -276,10 +275,10 @@ const FORBIDDEN_V6: &[(Ipv6Net, &str)] = &[
 const GLOBAL_V6: Ipv6Net = v6(0x2000, 0, 3);
 const UNIQUE_LOCAL_V6: Ipv6Net = v6(0xfc00, 0, 7);
 
-/// The metadata service of one cloud, inside the unique local range.
+/// The metadata service of AWS, inside the unique local range.
 const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
 
-/// Judges an address that a connection would go to; the error says in a word what it is.
+/// Checks the address of a connection; the error is a short name of the forbidden range.
 pub fn judge_ip(ip: IpAddr, policy: &TargetPolicy) -> Result<(), &'static str> {
     let Some((reason, opens)) = forbidden(ip) else { return Ok(()) };
     let in_ranges = || policy.allow_cidrs.iter().any(|range| range.contains(&ip));
@@ -387,7 +386,7 @@ mod tests {
     fn names_of_a_cluster_of_containers_are_no_receivers() {
         let strict = TargetPolicy::strict();
         let ranges = TargetPolicy { allow_cidrs: vec!["10.0.0.0/8".parse().unwrap()], ..TargetPolicy::strict() };
-        // Whether it may be called on the public internet, and where the operator opens private ranges.
+        // Columns: allowed on the public internet, allowed if the operator opens private ranges.
         let table = [
             ("redis.shop.svc", false, true),
             ("redis.shop.svc.cluster.local.", false, true),
@@ -456,7 +455,7 @@ mod tests {
     }
 
     proptest! {
-        /// However an IPv4 address is written, its verdict is the same.
+        /// An IPv4 address has the same verdict in every notation.
         #[test]
         fn disguised_addresses_are_judged_as_the_plain_one(bits in any::<u32>()) {
             let policy = TargetPolicy::strict();
@@ -475,7 +474,7 @@ mod tests {
             }
         }
 
-        /// No IPv6 form that wraps a forbidden IPv4 address is let through.
+        /// IPv6 forms that embed a forbidden IPv4 address are refused.
         #[test]
         fn wrapped_addresses_are_refused(bits in any::<u32>()) {
             let policy = TargetPolicy::strict();

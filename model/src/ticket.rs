@@ -1,4 +1,4 @@
-//! Support tickets: their words, and the bodies that make and answer them.
+//! Support tickets: their enums, and the bodies that create and answer them.
 
 use schemars::JsonSchema;
 use serde_json::Value;
@@ -7,10 +7,10 @@ use crate::error::CallError;
 use crate::field::{Body, Judged, rule};
 use crate::id::ChannelId;
 
-/// Tickets that an account may open on one day of UTC.
+/// Maximum number of tickets that an account may open per day (UTC).
 pub const TICKETS_PER_DAY: u32 = 10;
 
-/// Messages that one ticket holds.
+/// Maximum number of messages in a ticket.
 pub const MESSAGES_PER_TICKET: u32 = 200;
 
 crate::words! {
@@ -53,18 +53,17 @@ crate::words! {
 }
 
 impl TicketStatus {
-    /// Whether somebody is still to say something.
+    /// Whether support or the customer still has to respond.
     pub fn is_open(self) -> bool {
         matches!(self, Self::Open | Self::Waiting)
     }
 }
 
-/// The text of a message.
 fn message(value: &Value) -> Judged<String> {
     rule::text(1..=5000)(value)
 }
 
-/// The body of a new ticket.
+/// The body that creates a ticket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewTicket {
     pub subject: String,
@@ -72,7 +71,7 @@ pub struct NewTicket {
     pub category: Category,
     pub priority: Priority,
     pub channel_id: Option<ChannelId>,
-    /// Of the call that went wrong.
+    /// The id of the request that failed.
     pub request_id: Option<String>,
 }
 
@@ -97,12 +96,12 @@ impl NewTicket {
     }
 }
 
-/// Reads `{ "message" }`, another message of a ticket.
+/// Parses `{ "message" }`, another message in a ticket.
 pub fn parse_message(body: &Body) -> Result<String, CallError> {
     body.read(|fields| fields.required("message", message))
 }
 
-/// Reads `{ "message", "status"? }`, the support's answer and whose turn it is then.
+/// Parses `{ "message", "status"? }`, an answer from support and the resulting status.
 pub fn parse_answer(body: &Body) -> Result<(String, TicketStatus), CallError> {
     body.read(|fields| {
         let message = fields.required("message", message);
@@ -111,7 +110,7 @@ pub fn parse_answer(body: &Body) -> Result<(String, TicketStatus), CallError> {
     })
 }
 
-/// Reads `{ "status" }`.
+/// Parses `{ "status" }`.
 pub fn parse_status(body: &Body) -> Result<TicketStatus, CallError> {
     body.read_patch(|fields| fields.required("status", status))
 }

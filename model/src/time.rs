@@ -1,4 +1,4 @@
-//! Points in time: milliseconds since 1970, ISO 8601 with milliseconds towards people, an integer in stored records.
+//! Points in time: milliseconds since 1970, shown as ISO 8601 with milliseconds, stored as an integer.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -20,14 +20,14 @@ impl From<Timestamp> for SystemTime {
 }
 
 impl Timestamp {
-    /// The wall clock. Called at the edge only; state machines get times in their commands.
+    /// Reads the wall clock. Only the edge calls this; state machines get their times from commands.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
     pub fn now() -> Self {
         Self(Utc::now().timestamp_millis())
     }
 
-    /// What the wall clock showed when this process first asked, and the time that has passed since then: for what counts
-    /// how much time has passed, whatever is done to the clock meanwhile. Means nothing to another process.
+    /// The wall-clock time at the first call in this process, plus the monotonic time that has passed since. Use it to
+    /// measure elapsed time where steps of the wall clock must not matter. Meaningless to another process.
     pub fn steady() -> Self {
         static BEGINNING: OnceLock<(Timestamp, Instant)> = OnceLock::new();
         let (shown, moment) = BEGINNING.get_or_init(|| (Self::now(), Instant::now()));
@@ -51,17 +51,17 @@ impl Timestamp {
         Self(self.0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// The begin of the stretch of so many milliseconds that it lies in: of its minute, or its hour.
+    /// The start of the period of `millis` milliseconds, such as a minute or an hour, that contains this time.
     pub fn begin_of(self, millis: i64) -> Self {
         Self(self.0 - self.0.rem_euclid(millis))
     }
 
-    /// How long after `earlier` this is; zero when it is not after.
+    /// The duration from `earlier` to this time; zero when `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// Reads ISO 8601 with any offset.
+    /// Parses ISO 8601 with any UTC offset.
     pub fn parse_iso(text: &str) -> Option<Self> {
         DateTime::parse_from_rfc3339(text).ok().map(|time| Self(time.timestamp_millis()))
     }
@@ -82,7 +82,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// A text towards people, which `$parse` reads, and the integer in binary records.
+/// Serializes a type as text, which `$parse` reads, in human-readable formats, and as an integer in binary records.
 macro_rules! text_or_integer {
     ($name:ident($integer:ty), $parse:ident, $wrong:literal) => {
         impl Serialize for $name {
@@ -107,19 +107,19 @@ macro_rules! text_or_integer {
 text_or_integer!(Timestamp(i64), parse_iso, "not an ISO 8601 date-time");
 text_or_integer!(Day(u32), parse, "not an ISO 8601 date");
 
-/// A day of UTC, counted from 1970. JSON shows `2026-01-01`.
+/// A day in UTC, counted from 1970. JSON shows `2026-01-01`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Day(pub u32);
 
 impl Day {
-    /// The day that holds a time.
+    /// The day that contains `at`.
     pub fn of(at: Timestamp) -> Self {
         Self(u32::try_from(at.unix_seconds().div_euclid(86_400)).unwrap_or(0))
     }
 
-    /// Reads `2026-01-01`; no day before 1970.
+    /// Parses `2026-01-01`. Days before 1970 are refused.
     pub fn parse(text: &str) -> Option<Self> {
-        // Chrono takes days and months of one digit, too.
+        // Chrono accepts months and days of one digit as well, hence the check of the length.
         let date = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok().filter(|_| text.len() == 10)?;
         u32::try_from(date.signed_duration_since(NaiveDate::default()).num_days()).ok().map(Self)
     }

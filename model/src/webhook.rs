@@ -1,4 +1,4 @@
-//! Webhooks: what an endpoint may say, how a delivery is signed, and when it is tried again.
+//! Webhooks: the rules for endpoints, the signing of deliveries, and retries.
 
 pub mod delivery;
 pub mod endpoint;

@@ -1,6 +1,6 @@
-//! Enums whose variants are words of the interface, and types that are shown as one value.
+//! Macros for enums whose variants are words of the interface, and for types that are shown as a single value.
 
-/// Declares enums of words: a variant is shown, read, kept and counted by the text that stands beside it.
+/// Declares enums whose variants are shown, parsed, stored and counted by the given text.
 #[macro_export]
 macro_rules! words {
     ($(
@@ -13,7 +13,7 @@ macro_rules! words {
 
         #[allow(dead_code, reason = "not all that have words are also listed, read and shown")]
         impl $name {
-            /// In the order of [`Self::ALL`].
+            /// All words, in the order of [`Self::ALL`].
             pub const WORDS: &[&str] = &[$($word,)+];
 
             pub const ALL: [Self; Self::WORDS.len()] = [$(Self::$variant,)+];
@@ -38,7 +38,7 @@ macro_rules! words {
     )+};
 }
 
-/// Says how the interface's documents show a type that is one value: where it stands, and under no name of its own.
+/// Declares a type's JSON schema, inlined where the type is used instead of under a name of its own.
 macro_rules! schema_of {
     ($name:ident: $schema:tt) => {
         impl schemars::JsonSchema for $name {
@@ -57,7 +57,7 @@ macro_rules! schema_of {
     };
 }
 
-/// Types that hold a text: what it is, and how they are shown.
+/// Implements `as_str` and `Display` for newtypes over a `String`.
 macro_rules! texts {
     ($($name:ident),+) => {$(
         impl $name {
@@ -74,7 +74,7 @@ macro_rules! texts {
     )+};
 }
 
-/// How secrets are shown to whoever debugs: by no part of them that is secret.
+/// Implements `Debug` for a type that holds secrets, without showing them.
 macro_rules! hidden {
     ($name:ident, $this:ident => $($shown:tt)+) => {
         impl std::fmt::Debug for $name {

@@ -1,8 +1,8 @@
-//! What stands between the gateway and a messaging network.
+//! The interface between the gateway and a messaging network.
 //!
-//! Shaped so that a real driver fits behind it: credentials live in a store that the gateway replicates, inbound items
-//! are acknowledged after the gateway's commit only, the gateway mints message ids and may send one again, a send
-//! returns when it is taken and its acceptance comes as an event, `kill` stops all bytes at once.
+//! A real driver must fit behind it: credentials live in a store that the gateway replicates; inbound items are
+//! acknowledged only after the gateway's commit; the gateway mints message ids and may send one again; a send returns
+//! when it is taken, and its acceptance arrives as an event; `kill` stops all bytes at once.
 
 use std::sync::Arc;
 
@@ -22,63 +22,63 @@ use uuid::Uuid;
 use crate::fence::Fence;
 use crate::operation::{Answer, Operation, Refused};
 
-/// A messaging network, reached through one driver.
+/// A messaging network, reached through a driver.
 #[async_trait]
 pub trait Network: Send + Sync + 'static {
-    /// The driver's name in the configuration: what one keeps of a channel is of no use to another.
+    /// The driver's name in the configuration. The state that one driver stores of a channel is useless to another.
     fn name(&self) -> &'static str;
 
-    /// Starts a session and returns while it opens; what becomes of it arrives in `open.events`.
+    /// Starts a session and returns while it is still opening; its outcome arrives in `open.events`.
     ///
     /// # Errors
-    /// [`OpenError`] when the session could not even be started; nothing was sent then.
+    /// [`OpenError`] when the session could not be started. Nothing was sent in that case.
     async fn open(&self, open: OpenSession) -> Result<Arc<dyn Session>, OpenError>;
 }
 
-/// What a session needs to open.
+/// Everything a driver needs to open a session.
 pub struct OpenSession {
     pub channel: ChannelId,
     pub node: NodeId,
-    /// Checked before opening, before each write, and while idle: the session is cut once it has passed.
+    /// Checked before opening, before each write, and while idle. The session is cut when it has expired.
     pub fence: Fence,
     pub purpose: Purpose,
-    /// The URL of the proxy that all of the session's bytes go through, with its password.
+    /// The URL, with password, of the proxy for all of the session's bytes.
     pub proxy: Option<String>,
     /// The channel's credentials and protocol state.
     pub auth: Arc<dyn AuthStore>,
-    /// Where the session reports. Bounded: a driver has at most [`EVENT_WINDOW`] unacknowledged items in it. What finds
-    /// it full waits beside it (the simulated driver lets 4,096 events wait), and beyond that the session is ended
-    /// rather than waited for.
+    /// Where the session reports. The channel is bounded: a driver has at most [`EVENT_WINDOW`] unacknowledged items in
+    /// it. When it is full, events wait in the driver (4,096 in the simulated one); beyond that the driver ends the
+    /// session instead of waiting.
     pub events: mpsc::Sender<SessionEvent>,
 }
 
 /// Why a session is opened.
 #[derive(Clone, Debug)]
 pub enum Purpose {
-    /// With the stored credentials.
+    /// Log in with the stored credentials.
     Login,
-    /// Without any: QR texts and pair codes, then, once paired, login in the same session.
+    /// Pair without credentials: QR texts and pair codes, then, once paired, login in the same session.
     Pair {
         device_name: String,
-        /// Whether the phone is asked for all of its history.
+        /// Whether to ask the phone for its whole history.
         full_history: bool,
     },
 }
 
-/// A live, or opening, connection of one channel.
+/// A connection of one channel, live or opening.
 #[async_trait]
 pub trait Session: Send + Sync {
-    /// Takes a message under an id that the gateway minted. `Ok` means taken, behind all that were taken before: the driver
-    /// writes it as soon as it can, and for its caller it may be out from here on. Acceptance is an event. The same id may be
-    /// sent again after a doubt; the network drops repeats.
+    /// Takes a message under an id that the gateway minted. `Ok` means that the message is queued behind all earlier
+    /// ones: the driver writes it as soon as it can, and the caller must assume that it may be out. The network's
+    /// acceptance arrives as an event. When in doubt, the same id may be sent again; the network drops duplicates.
     async fn send(&self, message: Outbound) -> Result<(), SessionError>;
 
-    /// Writes a question. `Ok` means written; the answer is an event that bears the id and comes after the notices of what
-    /// the operation changed. The same id asked again, in a later session too, is answered as the first time, as far as
-    /// the network can tell.
+    /// Writes an operation. `Ok` means written; the answer arrives as an event with the same id, after the notices of
+    /// what the operation changed. Repeating an id, in a later session too, yields the first answer, as far as the
+    /// network can tell.
     async fn operate(&self, id: Uuid, operation: Operation) -> Result<(), SessionError>;
 
-    /// Stores bytes at the network, to be named in a message that shows them as `kind`. Reads them as they come, never whole.
+    /// Streams media to the network, for a message that shows it as `kind`. `bytes` is never held in memory as a whole.
     async fn upload(
         &self,
         kind: MediaKind,
@@ -87,55 +87,56 @@ pub trait Session: Send + Sync {
         bytes: ByteStream,
     ) -> Result<Uploaded, MediaError>;
 
-    /// Whether a message may show as `kind` what the network keeps under this handle. A network that derives the keys of
-    /// media from its kind keeps the same bytes once a kind.
+    /// Whether a message may show the media behind `handle` as `kind`. A network that derives media keys from the kind
+    /// needs the same bytes stored once per kind.
     fn shows_as(&self, _handle: &MediaHandle, _kind: MediaKind) -> bool {
         true
     }
 
-    /// Fetches bytes that came with a message. They arrive as they are read.
+    /// Downloads the media of a message as a stream.
     async fn download(&self, handle: &MediaHandle) -> Result<ByteStream, MediaError>;
 
-    /// Tells the network that an inbound item is safe here. Called after the gateway's commit, never before.
+    /// Tells the network that the gateway has stored an inbound item. Called after the gateway's commit, never before.
     async fn acknowledge(&self, item: ItemId) -> Result<(), SessionError>;
 
-    /// Asks for a code that the phone's owner types instead of scanning. While pairing only.
+    /// Requests a code that the phone's owner types instead of scanning a QR code. Valid only while pairing.
     async fn pair_code(&self, phone: &str, display_name: &str) -> Result<PairCode, PairCodeError>;
 
-    /// Unlinks this device at the network. The caller sets the deadline and wipes the credentials in any case.
+    /// Unlinks this device at the network. The caller sets the deadline and wipes the credentials whatever the result.
     async fn logout(&self) -> Result<(), SessionError>;
 
-    /// Stops all bytes at once: after it returns, the session writes nothing and reports nothing.
+    /// Stops all bytes at once: after this returns, the session writes nothing and reports nothing.
     fn kill(&self);
 
-    /// Hands over: flushes what is written, closes in order. Returns when the network knows, or at once when it is gone, or
-    /// when the network does not answer for long. In any case no login of this session comes to the network after it.
+    /// Closes the session in order before the channel moves to another node: flushes what is queued, then closes.
+    /// Returns when the network has confirmed, at once when the network is gone, or after a timeout when it does not
+    /// answer. In every case no login of this session reaches the network afterwards.
     async fn drain(&self);
 }
 
 /// The replicated store of a channel's credentials, bound to one epoch.
 ///
-/// A command of an old epoch is refused by the state machine, so that a late owner cannot overwrite a newer one's state.
+/// The state machine refuses commands of an old epoch, so that a late owner cannot overwrite a newer owner's state.
 #[async_trait]
 pub trait AuthStore: Send + Sync {
-    /// Reads what is applied here. Ready at once: a driver's client library may rely on nothing else running meanwhile.
+    /// Reads the applied state without waiting: a driver's client library may rely on nothing else running meanwhile.
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, AuthError>;
 
-    /// The names that begin with `prefix`, in order, from the one behind `after` on; at most `limit` of them.
+    /// At most `limit` names that begin with `prefix`, in order, starting after `after`.
     fn keys(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<String>;
 
-    /// How many bytes all of it takes as it is stored; 0 where nobody counts.
+    /// The total stored size in bytes; 0 for a store that does not count.
     fn bytes(&self) -> u64 {
         0
     }
 
-    /// Applies a batch at once or not at all; its names and values may take 256 KiB. `Ok` means committed on a quorum.
+    /// Commits a batch atomically; its names and values may take 256 KiB in total. `Ok` means committed on a quorum.
     async fn commit(&self, batch: Vec<AuthWrite>) -> Result<(), AuthError>;
 }
 
-/// The name under which something stands in a restored channel's state: it is older than what the network has seen of the
-/// channel since. A driver whose keys must not be used twice begins its sessions anew and deletes the mark. The value is empty,
-/// and not to be read.
+/// The name of a mark in the state of a restored channel: the state is older than what the network has seen of the
+/// channel since. A driver whose keys must not be used twice starts its sessions afresh and deletes the mark. Its value
+/// is empty and must not be read.
 pub const RESTORED: &str = "w/restored";
 
 #[derive(Clone, Debug, thiserror::Error)]
@@ -149,7 +150,7 @@ pub enum AuthError {
     Unreadable(String),
 }
 
-/// What it means for the session.
+/// Maps a failure of the store to the reason for which the session ends.
 impl From<AuthError> for EndReason {
     fn from(error: AuthError) -> Self {
         match error {
@@ -191,16 +192,16 @@ pub enum PairCodeError {
     Unreachable(String),
 }
 
-/// Bytes in pieces of at most [`MEDIA_PIECE`].
+/// Media in pieces of at most [`MEDIA_PIECE`] bytes.
 pub type ByteStream = BoxStream<'static, std::io::Result<Bytes>>;
 
-/// How many bytes of media travel in one piece.
+/// The largest piece of media, in bytes.
 pub const MEDIA_PIECE: usize = 64 * 1024;
 
-/// Why media could not be stored at the network or fetched from it.
+/// Why media could not be uploaded or downloaded.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum MediaError {
-    /// The network's refusal, with its code: for good.
+    /// The network refused, with this code; permanent.
     #[error("the network refused: {code} {text}")]
     Refused { code: u16, text: String },
     /// The network no longer has the bytes.
@@ -213,11 +214,11 @@ pub enum MediaError {
     Session(#[from] SessionError),
 }
 
-/// What a session reports, in order. The queue of a session has room for 32 of them from the start, idle or not: what is large
-/// and rare is boxed.
+/// What a session reports, in order. Every session, idle or not, allocates room for 32 events, so large and rare
+/// variants are boxed.
 #[derive(Clone, Debug)]
 pub enum SessionEvent {
-    /// A QR text to show, `sequence` 1 to 6.
+    /// A QR text to show, with a `sequence` from 1 to 6.
     Qr { raw: Box<str>, expires_at: Timestamp, sequence: u8 },
     /// All QR texts were used up; the session has ended.
     QrTimeout,
@@ -225,34 +226,34 @@ pub enum SessionEvent {
     Paired(Box<Identity>),
     /// The network refused the pairing; the session has ended.
     PairingRefused { code: u16, text: String },
-    /// The network wants more than a scan before it links this device.
+    /// The network requires another step before it links this device.
     Passkey(PasskeyStep),
-    /// The session is logged in, as this account.
+    /// The session is logged in as this account.
     LoggedIn(Box<Identity>),
-    /// The network took a message.
+    /// The network accepted a message.
     Accepted {
         id: MessageId,
         at: Timestamp,
-        /// To a group: how many members beside the sender will acknowledge it, when the network tells.
+        /// In a group: how many members other than the sender will acknowledge the message, if the network says.
         recipients: Option<u32>,
     },
     /// The network refused a message for good.
     Refused { id: MessageId, refused: Box<Refused> },
-    /// The answer to an operation.
+    /// The result of an operation.
     Operated { id: Uuid, result: Box<Result<Box<Answer>, Refused>> },
-    /// Something to commit and then acknowledge.
+    /// An inbound item to commit and then acknowledge.
     Inbound(Box<InboundItem>),
-    /// The session is over; nothing follows.
+    /// The session has ended. This is the last event.
     Ended(EndReason),
 }
 
 const _: () = assert!(size_of::<SessionEvent>() <= 40, "a hundred thousand idle sessions hold 32 of them each");
 
-/// What a pairing waits for, where the account is protected by a passkey.
+/// The step that a pairing waits for when a passkey protects the account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PasskeyStep {
-    /// The account's owner is to sign with the passkey.
+    /// The account's owner has to sign with the passkey.
     Required,
-    /// The phone's owner is to confirm.
+    /// The owner has to confirm on the phone.
     Confirmation,
 }

@@ -1,4 +1,4 @@
-//! The fence: an owner's right to speak to the network, with an end that its quorum contact keeps moving.
+//! The fence: an owner's right to speak to the network until a deadline, which contact with a quorum keeps extending.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -10,22 +10,22 @@ use model::{clock, standstill};
 
 /// The right of one owner, in one term, to act outside Raft.
 ///
-/// All sessions of a shard share one. It starts expired; the owner extends it while a quorum answers, and a driver
-/// checks it before it opens a connection and before each write, and cuts its sessions when it has passed.
+/// All sessions of a shard share one fence. The owner creates it expired and extends it while a quorum answers. A
+/// driver checks it before it opens a connection and before each write, and cuts its sessions when it has expired.
 #[derive(Clone, Debug)]
 pub struct Fence {
     epoch: Epoch,
-    /// Nanoseconds since [`origin`]; 0 is "never again".
+    /// Nanoseconds since [`origin`]; 0 means revoked for good.
     deadline: Arc<AtomicU64>,
-    /// Nanoseconds since [`origin`]: when the deadline was moved last. What a machine knew before it was suspended is over,
-    /// whatever its clock says.
+    /// When the deadline was last extended, in nanoseconds since [`origin`]. The fence expires when the machine has
+    /// been suspended since, even if the deadline seems to lie ahead.
     extended: Arc<AtomicU64>,
 }
 
-/// A process-wide zero for deadlines, so that one atomic integer holds an [`Instant`].
+/// The zero point of this process for deadlines, so that one atomic integer can hold an [`Instant`].
 fn origin() -> Instant {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
-    // A little in the past, so that no live deadline is ever 0.
+    // One second in the past, so that no live deadline is ever 0.
     *ORIGIN.get_or_init(|| Instant::now().checked_sub(Duration::from_secs(1)).unwrap_or_else(Instant::now))
 }
 
@@ -34,7 +34,7 @@ fn nanos(instant: Instant) -> u64 {
 }
 
 impl Fence {
-    /// A fence of an epoch, live until `deadline`.
+    /// A fence of `epoch`, live until `deadline`.
     pub fn new(epoch: Epoch, deadline: Instant) -> Self {
         let extended = Arc::new(AtomicU64::new(nanos(clock::now())));
         Self { epoch, deadline: Arc::new(AtomicU64::new(nanos(deadline))), extended }
@@ -44,7 +44,7 @@ impl Fence {
         self.epoch
     }
 
-    /// Whether the owner may still speak.
+    /// Whether the owner may still speak to the network.
     pub fn is_live(&self) -> bool {
         self.is_live_after(standstill::resumed_at())
     }
@@ -54,29 +54,29 @@ impl Fence {
             && resumed_at.is_none_or(|resumed| nanos(resumed) <= self.extended.load(Ordering::Acquire))
     }
 
-    /// Moves the deadline, forward only. A revoked fence stays revoked. The deadline has to rest on what was heard since the
-    /// machine was suspended, if it was.
+    /// Extends the deadline; never shortens it. A revoked fence stays revoked. If the machine was suspended, `deadline`
+    /// has to rest on what was heard after it resumed.
     pub fn extend(&self, deadline: Instant) {
         let wanted = nanos(deadline);
         self.extended.fetch_max(nanos(clock::now()), Ordering::AcqRel);
-        // Failing means: revoked, or already further. Both are fine.
+        // The update fails when the fence is revoked or the deadline is later already; both are fine.
         let _ = self
             .deadline
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| (now != 0 && now < wanted).then_some(wanted));
     }
 
-    /// Ends the right at once and for good.
+    /// Revokes the right at once and for good.
     pub fn revoke(&self) {
         self.deadline.store(0, Ordering::Release);
     }
 
-    /// Names this fence among those that exist: equal where [`Self::same_as`] holds. For grouping sessions in a map,
-    /// which must hold a clone of the fence so that the name stays taken.
+    /// Identifies this fence among live ones: keys are equal exactly where [`Self::same_as`] holds. A map that groups
+    /// sessions by key must also hold a clone of the fence, so that the key is not reused.
     pub fn key(&self) -> usize {
         Arc::as_ptr(&self.deadline).addr()
     }
 
-    /// Whether two sessions hang on the same fence.
+    /// Whether both are clones of the same fence.
     pub fn same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.deadline, &other.deadline)
     }

@@ -1,5 +1,5 @@
-//! What fuzzing calls of this crate: the readers of what a node and the simulator say to each other. A panic is a
-//! finding, and so is a frame that is not the same after it was written and read again.
+//! Entry points for fuzzing the parsers of frames between node and simulator. A panic is a finding, and so is a frame
+//! that changes when it is encoded and decoded again.
 
 use bytes::Bytes;
 use futures::FutureExt;
@@ -14,17 +14,17 @@ use crate::driver::{EndReason, InboundItem, InboundKind, InboundMessage, ItemId,
 use crate::wire::transfer::NodeTransfer;
 use crate::wire::{FrameReader, NetworkFrame, NodeFrame, SessionFrame, WIRE_VERSION, encode};
 
-/// Bytes as either side may get them.
+/// Parses bytes as frames of either direction.
 pub fn frames(bytes: &[u8]) {
     read::<NodeFrame>(bytes);
     read::<NetworkFrame>(bytes);
 }
 
-/// Reads what there is. Bytes in memory are there at once.
+/// Decodes all frames. Reading from memory never waits.
 fn read<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
     let mut reader = FrameReader::new(bytes);
     while let Some(Ok(Some(frame))) = reader.next::<T>().now_or_never() {
-        // Compared as bytes: numbers that are none are not equal to themselves.
+        // Compare encoded bytes, because NaN does not equal itself.
         let written = encode(&frame).expect("what was read can be written");
         let again = FrameReader::new(&written[..]).next::<T>().now_or_never();
         let again = again.expect("it is there").expect("what was written can be read").expect("it is whole");
@@ -32,10 +32,10 @@ fn read<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
     }
 }
 
-/// Frames as both sides send them.
+/// Sample frames of both directions, as a seed corpus.
 ///
 /// # Panics
-/// Never: they can be written.
+/// Never: all of them can be encoded.
 pub fn examples() -> Vec<Vec<u8>> {
     let address = |digits: &str| Address::parse(&format!("{digits}@s.example")).expect("digits are an address");
     let (chat, to) = (address("1555"), address("1666"));

@@ -1,12 +1,12 @@
 //! The `simulated` driver: sessions with the network simulator, multiplexed over one TCP connection.
 //!
-//! - [`connection`]: the connection, its reader and writer, the roster of its sessions.
-//! - [`outgoing`]: the queue to the socket, with the fence checked where bytes leave.
+//! - [`connection`]: the connection with its reader, its writer and the roster of its sessions.
+//! - [`outgoing`]: the queue to the socket, which checks the fence where bytes leave.
 //! - [`session`]: one channel's session.
-//! - [`transfers`]: media on its way, in either direction.
-//! - [`watchdog`]: cuts sessions whose fence has passed.
+//! - [`transfers`]: media transfers in both directions.
+//! - [`watchdog`]: cuts sessions whose fence has expired.
 //!
-//! An idle session costs its entry in the roster and a few hundred bytes: no task, no timer, no buffer.
+//! An idle session costs an entry in the roster and a few hundred bytes: no task, no timer, no buffer.
 
 mod connection;
 mod outgoing;
@@ -27,14 +27,14 @@ use self::connection::Connection;
 use self::session::{Opening, SessionHandle};
 use crate::driver::{AuthError, EndReason, Network, OpenError, OpenSession, Purpose, Session, SessionEvent};
 
-/// Where a channel's credentials stand in its store.
+/// Key of a channel's credentials in its store.
 const CREDENTIALS: &str = "credentials";
 
-/// How long a connection may take to be made and welcomed.
+/// Timeout of connecting and of the handshake.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 
-/// After a failed connection the next one waits this long, doubled up to the maximum; sessions that ask meanwhile are
-/// told at once, so that a thousand of them do not wait in a row.
+/// Backoff after a failed connection, doubled up to the maximum. Sessions that open meanwhile fail at once, so that a
+/// thousand of them do not queue for connection attempts.
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 const LAST_BACKOFF: Duration = Duration::from_secs(1);
 
@@ -48,7 +48,7 @@ struct Shared {
     address: String,
     node: NodeId,
     current: Mutex<Option<Arc<Connection>>>,
-    /// Held while a connection is made, so that only one is.
+    /// Held while connecting, so that only one task connects at a time.
     attempts: tokio::sync::Mutex<Attempts>,
 }
 
@@ -59,9 +59,9 @@ struct Attempts {
 }
 
 impl SimulatedNetwork {
-    /// A driver for the simulator at `address`, host and port, speaking as `node`. It connects when the first session opens,
-    /// and again when one opens after the connection broke; a name is looked up each time. One node, one driver: the network ends a node's older
-    /// connections when a new one comes.
+    /// A driver for the simulator at `address`, given as host and port, speaking as `node`. It connects when the first
+    /// session opens, and again when a session opens after the connection broke; a host name is resolved each time.
+    /// Create one driver per node: the network closes a node's older connections when a new one arrives.
     pub fn new(address: impl Into<String>, node: NodeId) -> Self {
         let shared = Shared { address: address.into(), node, current: Mutex::new(None), attempts: Default::default() };
         Self { shared: Arc::new(shared) }
@@ -81,7 +81,7 @@ impl Shared {
         self.current.lock().clone().filter(|connection| connection.is_open())
     }
 
-    /// The open connection, made when there is none.
+    /// The open connection; connects if there is none.
     async fn connection(&self) -> Result<Arc<Connection>, OpenError> {
         if let Some(connection) = self.alive() {
             return Ok(connection);
@@ -115,7 +115,7 @@ impl Attempts {
         self.last = Some((Instant::now(), why));
     }
 
-    /// Why the last attempt failed, while it is too early for another.
+    /// The error of the last attempt, while its backoff lasts.
     fn too_early(&self) -> Option<String> {
         let (at, why) = self.last.as_ref()?;
         let backoff = FIRST_BACKOFF.saturating_mul(1 << self.failures.saturating_sub(1).min(8)).min(LAST_BACKOFF);
@@ -152,9 +152,9 @@ impl Network for SimulatedNetwork {
     }
 }
 
-/// A session that never lived, because the channel's own state is not good enough to open one.
+/// A session that ends at once, because the channel's stored state cannot open one.
 fn stillborn(events: &tokio::sync::mpsc::Sender<SessionEvent>, why: String) -> Arc<dyn Session> {
-    // A full or closed queue tells the owner as much: nothing follows.
+    // On a full or closed queue the owner needs no event: nothing follows in any case.
     let _ = events.try_send(SessionEvent::Ended(EndReason::AuthState(why)));
     Arc::new(SessionHandle(None))
 }

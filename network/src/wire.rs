@@ -1,8 +1,7 @@
-//! What a node and the simulator say to each other: length-delimited frames of MessagePack over one TCP connection.
+//! The protocol between a node and the simulator: length-delimited MessagePack frames over one TCP connection.
 //!
-//! A frame is four bytes of length, least significant first, and a body. A node numbers its sessions itself; a number
-//! is never used twice on one connection. Media travels in frames of its own ([`transfer`]), which never stand before
-//! other frames for longer than one piece takes.
+//! A frame is a 4-byte little-endian length and a body. The node numbers its sessions and never reuses a number on a
+//! connection. Media travels in frames of its own ([`transfer`]), which delay other frames by at most one piece.
 
 pub mod transfer;
 
@@ -21,45 +20,45 @@ use self::transfer::{NetworkTransfer, NodeTransfer, TransferNumber};
 use crate::driver::{EndReason, Identity, InboundItem, ItemId, Outbound, PairCode};
 use crate::operation::{Answer, Operation, Refused};
 
-/// Grows when a frame changes its meaning; both sides come from one build, so a mismatch is a mistake worth naming.
+/// Increased when a frame changes its meaning. Both sides come from one build, so a mismatch is an error to report.
 pub const WIRE_VERSION: u16 = 6;
 
-/// Larger frames are refused: nothing that travels here comes near it.
+/// Larger frames are refused: no frame comes close to this size.
 pub const MAX_FRAME: usize = 4 * 1024 * 1024;
 
 /// A node's number for one of its sessions.
 pub type SessionNumber = u64;
 
-/// From a node to the network.
+/// A frame from a node to the network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum NodeFrame {
-    /// The first frame of a connection. Older connections of the same node are dead by then.
+    /// The first frame of a connection. The network closes older connections of the same node.
     Hello { version: u16, node: NodeId },
-    /// The answer to a ping.
+    /// Answers a ping.
     Pong,
-    /// Says through which proxy a session that opens next comes: what a network would see of it, were it not simulated.
+    /// Names the proxy of a session that opens next, in place of the source address that a real network would see.
     Via { session: SessionNumber, proxy: String },
-    /// Logs a session in with stored credentials.
+    /// Logs in a session with stored credentials.
     Login { session: SessionNumber, epoch: Epoch, credentials: Bytes },
-    /// Opens a session without credentials, to be linked by a phone.
+    /// Opens a session without credentials, for a phone to link.
     Pair { session: SessionNumber, epoch: Epoch, device_name: String, full_history: bool },
-    /// Asks for a code to pair by, for a telephone.
+    /// Requests a pair code for a phone number.
     PairCode { session: SessionNumber, phone: String },
-    /// The credentials of [`SessionFrame::Credentials`] are safe.
+    /// Confirms that the credentials of [`SessionFrame::Credentials`] are stored.
     Stored { session: SessionNumber },
     /// A message to send.
     Send { session: SessionNumber, message: Box<Outbound> },
-    /// Answered by [`SessionFrame::Operated`] with the same id.
+    /// Requests an operation; answered by [`SessionFrame::Operated`] with the same id.
     Operate { session: SessionNumber, id: Uuid, operation: Box<Operation> },
-    /// An inbound item is committed.
+    /// Confirms that an inbound item is committed.
     Acknowledge { session: SessionNumber, item: ItemId },
     /// Unlinks the device and ends the session.
     Logout { session: SessionNumber },
     /// Ends a session in order; answered by [`SessionFrame::Closed`].
     Close { session: SessionNumber },
-    /// A session was cut: what a closed socket would say, had each session its own.
+    /// Reports that a session was cut, as a closed socket would if each session had its own.
     Reset { session: SessionNumber },
-    /// About media that the session stores or fetches.
+    /// A frame of a media transfer of the session.
     Transfer { session: SessionNumber, transfer: TransferNumber, frame: NodeTransfer },
 }
 
@@ -69,59 +68,59 @@ impl NodeFrame {
     }
 }
 
-/// From the network to a node.
+/// A frame from the network to a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum NetworkFrame {
-    /// The answer to the hello.
+    /// Answers the hello.
     Welcome,
-    /// Answered by a pong, so that either side notices when the other is gone.
+    /// Requests a pong, so that either side notices when the other is gone.
     Ping,
-    /// For one session.
+    /// A frame for one session.
     Session { session: SessionNumber, frame: SessionFrame },
-    /// About media; goes beside the sessions' frames, behind none of them and before none for long.
+    /// A frame of a media transfer, interleaved with session frames: behind none, and ahead of none for long.
     Transfer { transfer: TransferNumber, frame: NetworkTransfer },
 }
 
-/// What the network tells one session.
+/// A frame for one session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SessionFrame {
     /// A QR text to show.
     Qr { raw: String, expires_at: Timestamp, sequence: u8 },
     /// All QR texts were used up; the session has ended.
     QrTimeout,
-    /// The pairing is refused; the session has ended.
+    /// The network refused the pairing; the session has ended.
     PairingRefused { code: u16, text: String },
-    /// A code to pair by.
+    /// A pair code.
     PairCode(PairCode),
-    /// There is no code to pair by.
+    /// The network refused to issue a pair code.
     PairCodeRefused { code: u16, text: String },
-    /// A phone linked the session; to be stored and then answered with [`NodeFrame::Stored`].
+    /// A phone linked the session. The node stores the credentials and then answers with [`NodeFrame::Stored`].
     Credentials { identity: Identity, credentials: Bytes },
-    /// The device exists; the session may log in.
+    /// The device is registered; the session may log in.
     Linked,
-    /// The session is logged in, as this account.
+    /// The session is logged in as this account.
     LoggedIn(Identity),
-    /// A message is taken.
+    /// The network accepted a message.
     Accepted {
         id: MessageId,
         at: Timestamp,
         #[serde(default)]
         recipients: Option<u32>,
     },
-    /// A message is refused for good.
+    /// The network refused a message for good.
     Refused { id: MessageId, code: u16, text: String },
-    /// The answer to an operation.
+    /// The result of an operation.
     Operated { id: Uuid, result: Result<Box<Answer>, Refused> },
-    /// Something to commit and then acknowledge.
+    /// An inbound item to commit and then acknowledge.
     Inbound(Box<InboundItem>),
-    /// The session is over; nothing follows.
+    /// The session has ended. This is its last frame.
     Ended(EndReason),
-    /// The session has ended in order.
+    /// Confirms that the session was closed in order.
     Closed,
 }
 
-/// Writes a frame with its length into bytes of its own. Fields are named: what a message does not have is left out,
-/// and could not be told from what follows it.
+/// Encodes a frame with its length prefix. Field names are written, because absent fields of a message are omitted and
+/// positional encoding could not tell which.
 ///
 /// # Errors
 /// A body that cannot be encoded or is larger than [`MAX_FRAME`].
@@ -148,12 +147,12 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         Self { source, buffer: BytesMut::with_capacity(64 * 1024) }
     }
 
-    /// The next frame; `None` when the other side closed between two frames. Safe to cancel: what was read stays.
+    /// The next frame; `None` if the peer closed the connection between frames. Cancel-safe: read bytes stay buffered.
     ///
     /// # Errors
-    /// A broken connection, or bytes that are no frame.
+    /// A broken connection, or bytes that are not a valid frame.
     pub async fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
-        // Frames that are in the buffer already must count, or a flood of them starves the writer beside this reader.
+        // Buffered frames must count against the task's budget, or a flood of them starves the writer.
         tokio::task::coop::consume_budget().await;
         loop {
             if let Some(body) = self.whole_frame()? {
@@ -230,7 +229,7 @@ mod tests {
             to: address("1666@s.example"),
             push_name: None,
             content,
-            // Some of its fields are there and some are not, before and after each other.
+            // Some fields are set and some are omitted, in an alternating order.
             around: Surroundings { forwarded: true, ephemeral_expiration: Some(5), ..Surroundings::default() },
         };
         let receipt = Receipt {

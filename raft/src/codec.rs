@@ -1,7 +1,7 @@
-//! Binary forms of log entries and Raft messages, on disk and on the wire.
+//! Binary encoding of log entries and Raft messages, on disk and on the wire.
 //!
-//! Entries and appends are written by hand: they are the send path, and a decoded command must share the bytes it came
-//! in. Everything rarer goes through MessagePack. Every form starts with a version byte.
+//! Entries and appends are encoded by hand: they are the send path, and a decoded command must share the bytes it
+//! arrived in. Everything rarer uses MessagePack. Every encoding starts with a version byte.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut, TryGetError};
 use model::msgpack;
@@ -14,14 +14,14 @@ use thiserror::Error;
 
 use crate::types::{Command, Entry, LogId, TypeConfig, Vote, log_id, term_of};
 
-/// Version of the forms below.
+/// Version of the encodings below.
 const VERSION: u8 = 1;
 
 const BLANK: u8 = 0;
 const NORMAL: u8 = 1;
 const MEMBERSHIP: u8 = 2;
 
-/// Bytes that are not what they should be: a newer version, or damage.
+/// Bytes that cannot be decoded: a newer version, or damage.
 #[derive(Debug, Error)]
 pub(crate) enum CodecError {
     #[error("cut short")]
@@ -40,7 +40,7 @@ impl From<CodecError> for std::io::Error {
     }
 }
 
-/// What is on disk, or has come from a peer, is not what it should be.
+/// Error for invalid data on disk or from a peer.
 pub(crate) fn invalid_data(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> std::io::Error {
     std::io::Error::new(std::io::ErrorKind::InvalidData, reason)
 }
@@ -52,7 +52,7 @@ fn take_version(buf: &mut Bytes) -> Result<(), CodecError> {
     }
 }
 
-/// Any serializable value, with the version in front.
+/// Encodes any serializable value, prefixed with the version.
 pub(crate) fn encode<T: Serialize>(value: &T) -> Bytes {
     let mut out = vec![VERSION];
     msgpack::append(&mut out, value).expect("writing to memory does not fail, and all keys are encodable");
@@ -82,7 +82,7 @@ pub(crate) fn put_entry(entry: &Entry, out: &mut impl BufMut) {
     }
 }
 
-/// The bytes that [`put_entry`] is about to write; exact for commands, a guess for the rare rest.
+/// Number of bytes that [`put_entry`] writes; exact for commands, an estimate for membership entries.
 pub(crate) fn entry_size(entry: &Entry) -> usize {
     match &entry.payload {
         EntryPayload::Blank => 18,
@@ -91,7 +91,7 @@ pub(crate) fn entry_size(entry: &Entry) -> usize {
     }
 }
 
-/// Reads one entry; its command shares the given bytes.
+/// Decodes one entry; its command shares the given bytes.
 pub(crate) fn get_entry(mut bytes: Bytes) -> Result<Entry, CodecError> {
     take_version(&mut bytes)?;
     let id = log_id(bytes.try_get_u64()?, bytes.try_get_u64()?);
@@ -133,7 +133,7 @@ fn get_vote(bytes: &mut Bytes) -> Result<Vote, CodecError> {
     Ok(Vote { leader_id, committed: bytes.try_get_u8()? != 0 })
 }
 
-/// An append as a message body, behind the group that it is for.
+/// Encodes an append as a message body, prefixed with its group.
 pub(crate) fn encode_append(group: u16, request: &AppendEntriesRequest<TypeConfig>) -> Bytes {
     let size: usize = request.entries.iter().map(|entry| 4 + entry_size(entry)).sum();
     let mut out = BytesMut::with_capacity(size + 64);
@@ -153,14 +153,14 @@ pub(crate) fn encode_append(group: u16, request: &AppendEntriesRequest<TypeConfi
     out.freeze()
 }
 
-/// The counterpart of [`encode_append`], after the group was taken off.
+/// Decodes what [`encode_append`] wrote, without the group.
 pub(crate) fn decode_append(mut bytes: Bytes) -> Result<AppendEntriesRequest<TypeConfig>, CodecError> {
     take_version(&mut bytes)?;
     let vote = get_vote(&mut bytes)?;
     let prev_log_id = get_log_id(&mut bytes)?;
     let leader_commit = get_log_id(&mut bytes)?;
     let count = bytes.try_get_u32()? as usize;
-    // An entry takes at least 22 bytes: a count that promises more than there is must not reserve memory for it.
+    // An entry takes at least 22 bytes: a count that exceeds the remaining bytes must not reserve memory.
     let mut entries = Vec::with_capacity(count.min(bytes.remaining() / 22));
     for _ in 0..count {
         let length = bytes.try_get_u32()? as usize;
@@ -172,14 +172,14 @@ pub(crate) fn decode_append(mut bytes: Bytes) -> Result<AppendEntriesRequest<Typ
     Ok(AppendEntriesRequest { vote, prev_log_id, entries, leader_commit })
 }
 
-/// A copy, unless it is large: entries stay in memory for long, and a small one must not keep the whole buffer that its
-/// frame was read into.
+/// Copies an entry unless it is large: entries stay in memory for long, and a small one must not keep its frame's whole
+/// buffer.
 fn own(entry: Bytes) -> Bytes {
     const LARGE: usize = 32 << 10;
     if entry.len() < LARGE { Bytes::copy_from_slice(&entry) } else { entry }
 }
 
-/// The answer to an append.
+/// Encodes the answer to an append.
 pub(crate) fn encode_append_answer(answer: &AppendEntriesResponse<TypeConfig>) -> Bytes {
     let mut out = BytesMut::with_capacity(20);
     out.put_u8(VERSION);

@@ -1,8 +1,8 @@
-//! When a leader last heard from its followers, counted from the moment at which it had asked them.
+//! When a leader last heard from its followers, measured from the time at which it sent its request.
 //!
-//! openraft keeps such times, too, and takes an answer to one append for an answer to all younger ones that end at the same entry
-//! (`InflightAppendQueue::drain_acked` of 0.10.0-alpha.37): an answer that comes late makes its follower seem younger than it is,
-//! and whoever reckons with it believes for too long that nobody else can have been elected.
+//! openraft tracks such times too, but counts an answer to one append also for later appends that end at the same entry
+//! (`InflightAppendQueue::drain_acked` in 0.10.0-alpha.37). After a late answer a follower's contact then looks more
+//! recent than it is, and the leader believes for too long that no other can have been elected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use crate::types::GatewayTypes;
 
-/// What the followers of one group have answered to this node, in the latest term in which it asked them anything.
+/// Answers of a group's followers to this node, in the latest term in which it sent them requests.
 #[derive(Debug)]
 pub(crate) struct Contacts<I> {
     inner: Mutex<Inner<I>>,
@@ -23,9 +23,9 @@ pub(crate) struct Contacts<I> {
 #[derive(Debug)]
 struct Inner<I> {
     term: u64,
-    /// When the youngest request was sent that each has answered.
+    /// For each follower: when the latest request that it has answered was sent.
     asked: BTreeMap<NodeId, I>,
-    /// When the entries were sent that each has refused last, for want of room.
+    /// For each follower: when the entries that it last refused for lack of space were sent.
     refused: BTreeMap<NodeId, I>,
 }
 
@@ -34,7 +34,7 @@ impl<I> Inner<I> {
         Self { term, asked: BTreeMap::new(), refused: BTreeMap::new() }
     }
 
-    /// Begins anew where this term is a later one; `None` where it is an earlier one.
+    /// Starts over if this term is newer; `None` if it is older.
     fn of_term(&mut self, term: u64) -> Option<&mut Self> {
         if self.term < term {
             *self = Self::new(term);
@@ -49,10 +49,10 @@ impl<I> Default for Contacts<I> {
     }
 }
 
-/// Whether an answer says that the follower has taken the sender for its leader, and so elects no other for a while.
+/// Whether the answer shows that the follower accepts the sender as its leader, and so elects no other for a while.
 pub(crate) fn is_loyal<C: GatewayTypes>(answer: &AppendEntriesResponse<C>) -> bool {
     match answer {
-        // A log that does not fit changes nothing of it.
+        // A log mismatch does not change that.
         AppendEntriesResponse::Success | AppendEntriesResponse::PartialSuccess(_) | AppendEntriesResponse::Conflict => {
             true
         }
@@ -61,7 +61,7 @@ pub(crate) fn is_loyal<C: GatewayTypes>(answer: &AppendEntriesResponse<C>) -> bo
 }
 
 impl<I: Copy + Ord> Contacts<I> {
-    /// Notes that a follower has answered, as a loyal one, what was sent at this time as the leader of this term.
+    /// Records that a follower has accepted a request that was sent at `sent` by the leader of `term`.
     pub(crate) fn answered(&self, term: u64, follower: NodeId, sent: I) {
         if let Some(inner) = self.inner.lock().of_term(term) {
             let asked = inner.asked.entry(follower).or_insert(sent);
@@ -70,32 +70,32 @@ impl<I: Copy + Ord> Contacts<I> {
         self.heard.notify_waiters();
     }
 
-    /// Notes that a follower has no room for entries that were sent at this time as the leader of this term.
+    /// Records that a follower has no space for entries that were sent at `sent` by the leader of `term`.
     pub(crate) fn refused(&self, term: u64, follower: NodeId, sent: I) {
         if let Some(inner) = self.inner.lock().of_term(term) {
             inner.refused.insert(follower, sent);
         }
     }
 
-    /// The followers that have refused entries in this term and recently, for want of room.
+    /// Followers that recently refused entries of this term for lack of space.
     pub(crate) fn without_room(&self, term: u64, is_recent: impl Fn(I) -> bool) -> BTreeSet<NodeId> {
         let inner = self.inner.lock();
         let refused = inner.refused.iter().filter(|(_, sent)| inner.term == term && is_recent(**sent));
         refused.map(|(follower, _)| *follower).collect()
     }
 
-    /// The followers that have answered, as loyal ones, what was sent to them in this term and recently.
+    /// Followers that have accepted a recent request of this term.
     pub(crate) fn heard_lately(&self, term: u64, is_recent: impl Fn(I) -> bool) -> BTreeSet<NodeId> {
         let inner = self.inner.lock();
         let heard = inner.asked.iter().filter(|(_, sent)| inner.term == term && is_recent(**sent));
         heard.map(|(follower, _)| *follower).collect()
     }
 
-    /// Waits until this holds; it is looked at whenever a follower has answered.
+    /// Waits until the condition holds; it is checked whenever a follower has answered.
     pub(crate) async fn until(&self, holds: impl Fn() -> bool) {
         loop {
             let mut heard = std::pin::pin!(self.heard.notified());
-            // An answer between the look and the wait is not to be missed.
+            // Enabled before the check, so that no answer in between is missed.
             heard.as_mut().enable();
             if holds() {
                 return;
@@ -104,8 +104,8 @@ impl<I: Copy + Ord> Contacts<I> {
         }
     }
 
-    /// When the leader of this term had last asked what a quorum of each of these sets of voters has answered since. It hears
-    /// itself `now`.
+    /// When the leader of this term sent the latest requests that a quorum of each of these voter sets has answered.
+    /// The leader's own contact is `now`.
     pub(crate) fn quorum<'v>(
         &self,
         leader: NodeId,
@@ -123,7 +123,7 @@ impl<I: Copy + Ord> Contacts<I> {
             times.sort_unstable_by(|a, b| b.cmp(a));
             times.get(set.len() / 2).copied()
         };
-        // All of them: a change of members may still end at either of two sets, and whoever comes next then needs that one alone.
+        // The oldest: a membership change may still end with either set, and the next leader then needs only that one.
         voters.into_iter().map(of).reduce(Option::min).flatten()
     }
 }
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(heard.quorum(LEADER, 4, [&five], 100), Some(10));
         assert_eq!(heard.quorum(LEADER, 4, [&three, &five], 100), Some(10));
         assert_eq!(heard.quorum(LEADER, 4, [&BTreeSet::from([LEADER])], 100), Some(100));
-        // A leader that is no voter does not count towards the quorum.
+        // A leader that is not a voter does not count towards the quorum.
         assert_eq!(heard.quorum(LEADER, 4, [&BTreeSet::from([2, 3])], 100), Some(10));
         assert_eq!(heard.quorum(LEADER, 4, [&BTreeSet::from([4, 5, 6])], 100), None);
         assert_eq!(heard.quorum(LEADER, 4, [], 100), None);
@@ -185,14 +185,14 @@ mod tests {
         assert_eq!(heard.quorum(LEADER, 5, [&three], 100), None);
         heard.answered(5, 3, 20);
         assert_eq!(heard.quorum(LEADER, 5, [&three], 100), Some(20));
-        // An answer that was under way all the time.
+        // An answer that was in flight all the time.
         heard.answered(4, 2, 15);
         assert_eq!(heard.quorum(LEADER, 5, [&three], 100), Some(20));
         assert_eq!(heard.quorum(LEADER, 4, [&three], 100), None);
     }
 
     proptest! {
-        /// Whoever is elected later needs a majority, and in each there is one that had answered no earlier request.
+        /// A later leader needs a majority, which includes a voter that answered a request of the contact or later.
         #[test]
         fn every_majority_holds_one_that_was_asked_no_earlier(
             answers in proptest::collection::vec((1_u64..=5, 0_u64..50), 0..20),

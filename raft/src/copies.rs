@@ -1,5 +1,5 @@
-//! How far the snapshots are that a leader sends to its followers: operators watch a replica being made, and the log behind a
-//! snapshot is kept.
+//! Progress of the snapshots that a leader sends to its followers: reported to operators, and used to keep the log that
+//! follows a snapshot.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -7,23 +7,23 @@ use std::time::{Duration, Instant};
 use model::id::NodeId;
 use parking_lot::Mutex;
 
-/// A log may grow to so many times its usual bytes while a snapshot is on its way: whoever takes it needs the entries behind it,
-/// or another snapshot, for which the log would be cut again.
+/// A log may grow to this multiple of its usual size while a snapshot is being sent: the receiver needs the entries
+/// after it, or otherwise another snapshot, for which the log would be purged again.
 pub(crate) const LOG_KEPT: u64 = 4;
 
-/// Whoever has taken a snapshot has this long to take the entries behind it before the log is cut.
+/// How long the receiver of a snapshot has to fetch the entries after it before the log is purged.
 const CATCHES_UP: Duration = Duration::from_secs(60);
 
-/// Of one group: the snapshots that its leader sends.
+/// Snapshots that the leader of one group sends.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
-    /// The bytes that were sent of each one that is on its way.
+    /// Bytes sent of each snapshot that is being sent.
     sent: Mutex<BTreeMap<NodeId, u64>>,
-    /// When the last one was taken.
+    /// When the last snapshot was received.
     taken: Mutex<Option<Instant>>,
 }
 
-/// A snapshot on its way; however it ends, it is counted no longer.
+/// A snapshot that is being sent; it counts until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Copying<'a> {
     copies: &'a Copies,
@@ -36,12 +36,12 @@ impl Copies {
         Copying { copies: self, to }
     }
 
-    /// Notes that a node has taken its snapshot.
+    /// Records that a node has received its snapshot.
     pub(crate) fn taken(&self) {
         *self.taken.lock() = Some(Instant::now());
     }
 
-    /// Whether a snapshot is on its way to any node, or was taken a moment ago: the entries behind it are needed.
+    /// Whether a snapshot is being sent to any node, or was just received: the entries after it are needed.
     pub(crate) fn need_log(&self) -> bool {
         self.need_log_at(Instant::now())
     }
@@ -51,7 +51,7 @@ impl Copies {
         !self.sent.lock().is_empty() || self.taken.lock().is_some_and(|at| !is_late(at))
     }
 
-    /// What was sent to a node, if a snapshot is on its way there.
+    /// Bytes sent to a node, if a snapshot is being sent to it.
     pub(crate) fn sent(&self, to: NodeId) -> Option<u64> {
         self.sent.lock().get(&to).copied()
     }

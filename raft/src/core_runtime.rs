@@ -1,11 +1,11 @@
-//! The runtime of openraft's cores: tokio, with no limit of openraft's own that is too short for a busy machine.
+//! The runtime of openraft's cores: tokio, but without openraft's own timeouts, which are too short for a busy machine.
 //!
-//! openraft gives up a heartbeat after one interval, and a vote after the least time that it waits before it stands for election: 80
-//! and 120 ms in one data centre. On busy processors all answers may take longer, and then no leader keeps its lease and none is
-//! elected for as long as they are busy. How long a request may take is said by [`crate::network::Timeouts`] alone.
+//! openraft gives up on a heartbeat after one interval, and on a vote after the shortest wait before it stands for
+//! election: 80 and 120 ms in one data centre. On busy CPUs, all answers may take longer; then no leader keeps its
+//! lease, and none is elected. So only [`crate::network::Timeouts`] limits requests.
 //!
-//! And with an eye on all tasks of a core: openraft notices the panic of its main loop alone, and a leader whose task for a follower
-//! is gone would never send to it again.
+//! The runtime also watches all tasks of a core: openraft only notices a panic of its main loop, and a leader whose
+//! replication task for a follower is gone would never send to it again.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -21,7 +21,7 @@ use crate::supervise;
 #[allow(deprecated, reason = "openraft re-exports its tokio runtime only under a deprecated name")]
 type Tokio = openraft::impls::TokioRuntime;
 
-/// No less than a vote may take ([`crate::network::Timeouts`]) between nodes in different regions.
+/// At least the longest timeout of a vote ([`crate::network::Timeouts`]), that between regions.
 const LEAST: Duration = Duration::from_secs(12);
 
 tokio::task_local! {
@@ -29,7 +29,7 @@ tokio::task_local! {
     static PANICKED: CancellationToken;
 }
 
-/// Begins a core. `panicked` is cancelled when one of its tasks panics, or one that these have spawned.
+/// Runs the start of a core. `panicked` is cancelled when one of its tasks, or a task spawned by these, panics.
 pub(crate) fn watched<T>(panicked: CancellationToken, begin: impl Future<Output = T>) -> impl Future<Output = T> {
     PANICKED.scope(panicked, begin)
 }

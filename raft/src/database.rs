@@ -1,11 +1,10 @@
-//! What the two databases of a node have in common: their options, the memory in which rows gather before a table is written, and
-//! how that table is.
+//! Options that both databases of a node share: buffers of rows in memory, and tables.
 
 use rocksdb::{DBCompressionType, Options, ReadOptions};
 
 use crate::machine::GroupId;
 
-/// Of a database that keeps so many files open.
+/// Options of a database that keeps this many files open.
 pub(crate) fn options(open_files: i32) -> Options {
     let mut options = Options::default();
     options.create_if_missing(true);
@@ -18,14 +17,14 @@ pub(crate) fn options(open_files: i32) -> Options {
     options
 }
 
-/// Of the family that holds a few small rows of each group.
+/// Options of the column family with a few small rows for each group.
 pub(crate) fn meta_options() -> Options {
     let mut options = Options::default();
     options.set_write_buffer_size(2 << 20);
     options
 }
 
-/// The key of such a row.
+/// Key of such a row.
 pub(crate) fn meta_key(group: GroupId, what: u8) -> [u8; 3] {
     let [high, low] = group.to_be_bytes();
     [high, low, what]
@@ -39,21 +38,21 @@ pub(crate) fn within(from: Vec<u8>, to: Vec<u8>) -> ReadOptions {
     options
 }
 
-/// Lets so many bytes gather before a table is written, in one piece of memory that goes back to the system with it.
+/// Buffers this many bytes before a table is written, in a single allocation that is returned to the system.
 ///
-/// By itself RocksDB asks for 1 MiB at a time, and the C library keeps such pieces once some were given back: a node that has been
-/// busy keeps the memory of all tables that were ever there at once. A piece of more than 32 MiB is always a mapping of its own,
-/// and takes memory only where it was written to. A table is full when three quarters of its last piece are used, so that the only
-/// piece is by a third larger than what is to gather.
+/// By default, RocksDB allocates 1 MiB at a time, and the C library keeps such blocks once some were freed: after a
+/// busy period, a node keeps the memory of all memtables that ever existed at once. An allocation of more than 32 MiB
+/// is always its own mapping, and only pages that were written take memory. A memtable counts as full when three
+/// quarters of its last block are used, so the single block is a third larger than the buffer.
 pub(crate) fn set_buffer(options: &mut Options, bytes: usize) {
     options.set_write_buffer_size(bytes);
     options.set_arena_block_size(bytes + bytes / 3);
 }
 
-/// Compresses what is written into tables a second time, and not what comes from memory: there are a few such tables at a time, and
-/// each is soon written once more, together with the others. Files that are put in place whole are compressed.
+/// Compresses tables when they are written a second time, but not when they are flushed: there are only a few flushed
+/// tables at a time, and each is soon merged with others. Ingested files are compressed.
 pub(crate) fn compress_later(options: &mut Options) {
-    // RocksDB takes the last for all levels that follow.
+    // RocksDB uses the last one for all further levels.
     options.set_compression_per_level(&[DBCompressionType::None, DBCompressionType::Lz4]);
 }
 
@@ -75,7 +74,7 @@ mod tests {
         let db = DB::open(&options, folder.path()).unwrap();
         let gathered = || db.property_int_value("rocksdb.num-entries-active-mem-table").unwrap().unwrap();
         let mut rows = 0_u64;
-        // The row that finds the memory full is the first of the next table.
+        // The row that finds the memtable full goes to the next one.
         while gathered() == rows {
             db.put(rows.to_be_bytes(), [7; ROW as usize]).unwrap();
             rows += 1;

@@ -1,24 +1,24 @@
-//! Places at which a build for tests can be told to fail, and faults of a driver that it can be told to have.
+//! Failpoints: steps at which a test build can be told to fail, and deliberate bugs of the driver to be enabled.
 //!
-//! A build of the whole workspace has them, a release of the binary alone has not: see `fail` in the workspace's root.
-//! There, [`reach`] is nothing and [`has`] is `false`, and the compiler drops both. Where there are failpoints, one that
-//! is not armed costs a look into an empty map.
+//! Builds of the whole workspace have failpoints, release builds of the binary alone do not: see `fail` in the
+//! workspace's `Cargo.toml`. Without them, [`reach`] does nothing, [`has`] is `false`, and the compiler removes both.
+//! With them, a failpoint that is not armed costs a lookup in an empty map.
 //!
-//! What an armed one does is told in the words of the crate `fail`: `[p%][n*]task[(argument)][->...]` with the tasks
-//! `off`, `sleep(ms)`, `delay(ms)`, `pause` (until it is armed anew), `yield`, `panic`, `print` and `return`. At a
-//! [`Point`] or a [`DriverPoint`], `return` means that the process dies there, as by `kill -9`; it makes a [`Bug`] show, cuts a
-//! [`Wire`] and brings what is [`Due`]. `20*off->1*return` lets twenty go by first. Tasks that wait hold up the thread that got
-//! there, and so whatever shares it.
+//! Actions are written in the syntax of the crate `fail`: `[p%][n*]task[(argument)][->...]` with the tasks `off`,
+//! `sleep(ms)`, `delay(ms)`, `pause` (until it is armed again), `yield`, `panic`, `print` and `return`. At a [`Point`]
+//! or a [`DriverPoint`], `return` aborts the process, as `kill -9` does; it enables a [`Bug`], cuts a [`Wire`] and
+//! triggers what is [`Due`]. `20*off->1*return` skips the first twenty times. Tasks that wait block their thread, and
+//! everything else on it.
 //!
-//! All names stand here; the crates above use them.
+//! All names are defined here; the crates above use them.
 
 /// Whether this build has failpoints at all.
 pub const COMPILED: bool = fail::has_failpoints();
 
-/// What bears the failpoints that are armed from the start: `name=actions;name=actions`.
+/// Environment variable with the failpoints to arm at the start: `name=actions;name=actions`.
 pub const VARIABLE: &str = "FAILPOINTS";
 
-/// Makes an enum of names out of one table.
+/// Defines an enum of failpoints from one table. The variants' doc comments are also their descriptions.
 macro_rules! names {
     ($(#[$about:meta])* $kind:ident { $($(#[doc = $does:literal])+ $variant:ident = $name:literal,)+ }) => {
         $(#[$about])*
@@ -32,7 +32,7 @@ macro_rules! names {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// What it says of itself, in a sentence or two.
+            /// Description of the failpoint.
             pub fn about(self) -> String {
                 let lines: &[&str] = match self { $(Self::$variant => &[$($does,)+],)+ };
                 lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
@@ -46,7 +46,7 @@ macro_rules! names {
 }
 
 names! {
-    /// A place where the process can die or be held up.
+    /// A step at which the process can be killed or paused.
     Point {
         /// The log's batch is made, and nothing of it is written. Holds up votes and entries of all groups of the node.
         LogBeforeFlush = "log::before_flush",
@@ -102,8 +102,8 @@ names! {
 }
 
 names! {
-    /// A place where the process can die or be held up in the driver of the real network. Crate `whatsapp` reaches them; on the
-    /// simulated network nobody does.
+    /// A step at which the process can be killed or paused in the driver of the real network. Crate `whatsapp` reaches
+    /// these; the simulated network does not.
     DriverPoint {
         /// A part of a session's state is to be committed, and is on its way into no log.
         StateBeforeCommit = "whatsapp::before_commit",
@@ -147,7 +147,7 @@ names! {
 }
 
 names! {
-    /// What can be cut without the system's help.
+    /// A connection that can be cut without the help of the operating system.
     Wire {
         /// Nothing goes to other nodes, and what comes from them is not heard. Callers, operators and the network reach the
         /// node, and it reaches the network.
@@ -158,8 +158,8 @@ names! {
 }
 
 names! {
-    /// A fault put back on purpose, as somebody might make it, into the driver of the real network: its tests have to find each
-    /// of them. Those of the rest of the product are patches (`chaos/mutations`).
+    /// A deliberate bug, as somebody might introduce it, in the driver of the real network: its tests have to find each
+    /// one. Those of the rest of the product are patches (`chaos/mutations`).
     Bug {
         /// Bytes go to the real network before the state that they rest on is committed: the next owner uses message keys again.
         WireBeforeLog = "bug::wire_before_log",
@@ -171,22 +171,22 @@ names! {
 }
 
 names! {
-    /// What comes once in days otherwise.
+    /// Events that otherwise happen once in days.
     Due {
         /// The signed prekey of a device that is loaded is older than a week: the session exchanges it for another.
         SignedPrekey = "due::signed_prekey",
     }
 }
 
-/// Does here what the point was armed with.
+/// Runs the action that the point is armed with.
 #[inline(always)]
 pub fn reach(point: Point) {
-    // Without failpoints the name is not used.
+    // Without failpoints, the parameter is not used.
     let _ = point;
     fail::fail_point!(point.name(), |_| std::process::abort());
 }
 
-/// Whether nothing is to get through here and now.
+/// Whether the wire is cut now.
 #[inline(always)]
 pub fn is_cut(wire: Wire) -> bool {
     let _ = wire;
@@ -194,7 +194,7 @@ pub fn is_cut(wire: Wire) -> bool {
     false
 }
 
-/// Whether a fault is to show here and now.
+/// Whether the bug is enabled now.
 #[inline(always)]
 pub fn has(bug: Bug) -> bool {
     let _ = bug;
@@ -217,12 +217,12 @@ pub enum ArmError {
     NotAPair(String),
 }
 
-/// A failpoint and what it is armed with.
+/// A failpoint and its actions.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Listed {
     pub name: &'static str,
     pub about: String,
-    /// `None` when it is not armed.
+    /// `None` if it is not armed.
     pub actions: Option<String>,
 }
 
@@ -245,16 +245,16 @@ pub fn list() -> Vec<Listed> {
     names().map(|(name, about)| Listed { name, about, actions: actions(name) }).collect()
 }
 
-/// Arms a failpoint, whatever it was armed with before.
+/// Arms a failpoint, replacing its former actions.
 ///
 /// # Errors
-/// What is wrong with the name or the actions; nothing is changed then.
+/// [`ArmError`]: the name or the actions are wrong, or this build has no failpoints; nothing is changed then.
 pub fn arm(name: &str, actions: &str) -> Result<(), ArmError> {
     let name = known(name)?;
     fail::cfg(name, actions).map_err(|reason| ArmError::Action { name: name.to_owned(), reason })
 }
 
-/// Lets a failpoint be nothing again; who is paused there goes on.
+/// Disarms a failpoint; paused threads continue.
 ///
 /// # Errors
 /// When there is no such failpoint.
@@ -262,10 +262,10 @@ pub fn disarm(name: &str) -> Result<(), ArmError> {
     known(name).map(fail::remove)
 }
 
-/// Arms what [`VARIABLE`] says, in order. Says how many that were.
+/// Arms the failpoints of [`VARIABLE`] in order; returns their number.
 ///
 /// # Errors
-/// The first pair that is wrong; those before it are armed.
+/// At the first pair that is wrong; the pairs before it stay armed.
 pub fn arm_all(pairs: &str) -> Result<usize, ArmError> {
     let pairs = pairs.split(';').map(str::trim).filter(|pair| !pair.is_empty());
     pairs.clone().try_for_each(|pair| {
@@ -329,7 +329,7 @@ mod tests {
             assert_eq!(arm(Point::WebhookRecorded.name(), "return"), Err(ArmError::NotCompiled));
             return;
         }
-        // Not one that this crate gets to: failpoints are the whole process's.
+        // A failpoint that this crate never reaches, because failpoints are global to the process.
         let point = Point::WebhookRecorded;
         let actions = || list().into_iter().find(|listed| listed.name == point.name()).unwrap().actions;
         assert_eq!(arm_all(" webhook::recorded = 10%sleep(1) ;; "), Ok(1));

@@ -1,9 +1,9 @@
-//! What happens when a node cannot go on safely.
+//! Handler for the case that a node cannot continue safely.
 
 use std::sync::Arc;
 
-/// Called with a reason when the node cannot go on safely (its disk failed, say). It has to end the process: a node
-/// that limps on would answer from a state that it cannot keep.
+/// Called with the reason when the node cannot continue safely, for example after a disk error. It has to end the
+/// process: otherwise the node would answer from a state that it cannot keep.
 pub type Fatal = Arc<dyn Fn(String) + Send + Sync>;
 
 /// Logs the reason and ends the process with code 3.

@@ -1,4 +1,4 @@
-//! The data folder of a host: who it belongs to, in which format it is written, and that nobody else has it open.
+//! The data folder of a host: the node it belongs to, its format, and the lock against concurrent use.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
@@ -8,14 +8,14 @@ use model::id::NodeId;
 use thiserror::Error;
 use uuid::Uuid;
 
-/// Bytes of rows, and of log, that usually gather in memory before a table is written.
+/// Usual number of bytes of rows, and of log, that are buffered in memory before a table is written.
 pub const USUAL_BUFFER: usize = 32 << 20;
 
-/// The format of everything below the folder. A node refuses a folder of another one.
+/// Format of everything in the folder. A node refuses a folder of another format.
 const FORMAT: u32 = 1;
 const STAMP: &str = "raft-store";
 
-/// What systems say of a disk that is full; the store passes on no more than their words.
+/// Error texts of full disks; RocksDB passes on only the text.
 const FULL: [&str; 2] = ["no space left on device", "quota exceeded"];
 
 /// Why a host did not start.
@@ -23,7 +23,7 @@ const FULL: [&str; 2] = ["no space left on device", "quota exceeded"];
 pub enum StartError {
     #[error("{path}: {reason}")]
     Folder { path: PathBuf, reason: String },
-    /// The folder is in order, and can be opened once there is room.
+    /// The folder is intact, and can be opened once there is space.
     #[error("{path}: {reason}")]
     NoRoom { path: PathBuf, reason: String },
     #[error("cannot start the log writer: {0}")]
@@ -45,16 +45,16 @@ impl StartError {
     }
 }
 
-/// An open data folder; the lock goes with it.
+/// An open data folder; the lock is released when it is dropped.
 pub(crate) struct StoreFolder {
     pub(crate) path: PathBuf,
     _lock: File,
 }
 
 impl StoreFolder {
-    /// Opens the folder of a node, and makes it if there is none.
+    /// Opens a node's folder, or creates it.
     pub(crate) fn open(path: &Path, node: NodeId, storage_id: Uuid) -> Result<Self, StartError> {
-        // RocksDB is compiled for them (build-rocksdb.sh).
+        // RocksDB is compiled for these instructions (build-rocksdb.sh).
         #[cfg(target_arch = "x86_64")]
         if !(is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("pclmulqdq")) {
             return Err(StartError::Processor);
@@ -88,28 +88,28 @@ impl StoreFolder {
         Ok(Self { path: path.to_owned(), _lock: file })
     }
 
-    /// Logs and votes.
+    /// Folder of logs and votes.
     pub(crate) fn logs(&self) -> PathBuf {
         self.path.join("raft")
     }
 
-    /// The machines' state.
+    /// Folder of the machines' state.
     pub(crate) fn state(&self) -> PathBuf {
         self.path.join("data")
     }
 
-    /// What was heard of the logs of other nodes.
+    /// Folder of the other nodes' sync positions.
     pub(crate) fn heard(&self) -> PathBuf {
         self.path.join("heard")
     }
 
-    /// Snapshots on their way in.
+    /// Folder of snapshots that are being received.
     pub(crate) fn installs(&self) -> PathBuf {
         self.path.join("install")
     }
 }
 
-/// What was asked of a file or folder; nothing where there is none.
+/// Result of a file system call; the default value if the file or folder does not exist.
 pub(crate) fn unless_missing<T: Default>(result: std::io::Result<T>) -> std::io::Result<T> {
     match result {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(T::default()),
@@ -142,7 +142,7 @@ mod tests {
     fn a_folder_whose_log_alone_is_gone_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         StoreFolder::open(folder.path(), 1, Uuid::nil()).unwrap();
-        // A process that ended before it made the log.
+        // The process ended before it created the log.
         StoreFolder::open(folder.path(), 1, Uuid::nil()).unwrap();
         fs::create_dir(folder.path().join("data")).unwrap();
         let text = refusal(folder.path(), 1, Uuid::nil());

@@ -1,8 +1,8 @@
-//! How old a node's copy of the directory may be, and since when another node's copy must refuse itself.
+//! Age of a node's copy of the directory, and when another node's copy is too old to be used.
 //!
-//! A node asks the directory's leader for its read index and, once it has applied up to it, knows that its copy is as
-//! fresh as the moment at which it *sent* the question. The leader remembers when it last *answered* each node. An
-//! update that some node did not confirm can so be called done as soon as that node's copy is too old to be used.
+//! A node asks the directory's leader for its read index. Once it has applied up to that, its copy is as fresh as the
+//! moment at which it *sent* the request. The leader remembers when it last *answered* each node. So an update that a
+//! node has not confirmed is complete as soon as that node's copy is too old to be used.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,23 +11,23 @@ use model::id::NodeId;
 use model::standstill::is_since_resumption;
 use parking_lot::Mutex;
 
-/// A copy older than this answers no authenticated request.
+/// Age beyond which a copy answers no authenticated request.
 pub const MAX_AGE: Duration = Duration::from_secs(2);
 
-/// Added to [`MAX_AGE`] when another node's clock is reckoned with: covers the rates of two clocks and the answer's way.
+/// Added to [`MAX_AGE`] for other nodes' copies: covers clock drift between two nodes, and the time an answer takes.
 const MARGIN: Duration = Duration::from_millis(50);
 
-/// How often a node confirms its copy.
+/// Interval at which a node confirms its copy.
 pub const CONFIRM_EVERY: Duration = Duration::from_millis(500);
 
-/// What a node knows of its own copy.
+/// Freshness of a node's own copy.
 #[derive(Default)]
 pub(crate) struct OwnCopy {
     confirmed_at: Mutex<Option<Instant>>,
 }
 
 impl OwnCopy {
-    /// A question sent at `asked_at` was answered, and the answer's position is applied here.
+    /// Records that a request sent at `asked_at` was answered, and that the answer's index is applied here.
     pub fn confirmed(&self, asked_at: Instant) {
         let mut known = self.confirmed_at.lock();
         if known.is_none_or(|at| at < asked_at) {
@@ -47,7 +47,7 @@ impl OwnCopy {
 
 /// What the leader knows of the other nodes' copies.
 pub(crate) struct OtherCopies {
-    /// When this node began to lead, and in which term: an earlier leader may have answered until then.
+    /// The term in which this node became the leader, and when: until then, an earlier leader may have answered.
     leading: Mutex<(u64, Instant)>,
     answered: Mutex<HashMap<NodeId, Instant>>,
 }
@@ -57,7 +57,7 @@ impl OtherCopies {
         Self { leading: Mutex::new((0, Instant::now())), answered: Mutex::new(HashMap::new()) }
     }
 
-    /// Called with the present term whenever this node acts as leader.
+    /// Called with the current term whenever this node acts as the leader.
     pub fn leading_in(&self, term: u64) {
         let mut leading = self.leading.lock();
         if leading.0 != term {
@@ -66,12 +66,12 @@ impl OtherCopies {
         }
     }
 
-    /// A node's question is being answered.
+    /// Records that a node's request is being answered.
     pub fn answered(&self, node: NodeId) {
         self.answered.lock().insert(node, Instant::now());
     }
 
-    /// When a node's copy, if it does not hear of an update, is too old to be used.
+    /// When a node's copy is too old to be used if it does not hear of an update.
     pub fn refuses_from(&self, node: NodeId) -> Instant {
         let began = self.leading.lock().1;
         let last = self.answered.lock().get(&node).copied().unwrap_or(began).max(began);

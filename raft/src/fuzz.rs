@@ -1,5 +1,5 @@
-//! What fuzzing calls of this crate: everything here that reads bytes of peers and of disks. A panic is a finding, and so
-//! is a value that is not the same after it was written and read again.
+//! Entry points for fuzzing: everything in this crate that decodes bytes from peers and disks. Findings are panics, and
+//! values that change when they are encoded and decoded again.
 
 use bytes::{Bytes, BytesMut};
 use openraft::EntryPayload;
@@ -11,7 +11,7 @@ use crate::transport::fuzz::{framed, messages_of};
 pub use crate::transport::fuzz::{hello, hello_examples};
 use crate::types::{Command, Entry, LogId, Membership, SnapshotMeta, Vote, log_id};
 
-/// Frames from a peer, and in them what the host's own services read.
+/// Frames from a peer, and the messages of the host's services in them.
 pub fn peer_frames(bytes: &[u8]) {
     for body in messages_of(bytes) {
         let append = body.slice(body.len().min(2)..);
@@ -33,7 +33,7 @@ pub fn peer_frames(bytes: &[u8]) {
     }
 }
 
-/// A log entry as it lies on disk, and what stands beside the log. Gives the command in it.
+/// A log entry on disk, and the metadata beside the log. Returns the command in the entry.
 pub fn log_entry(bytes: &[u8]) -> Option<Bytes> {
     let bytes = Bytes::copy_from_slice(bytes);
     let _ = codec::decode::<Vote>(bytes.clone());
@@ -74,7 +74,7 @@ pub fn peer_frame_examples() -> Vec<Vec<u8>> {
     examples
 }
 
-/// Entries as they lie on disk; `commands` of state machines in them.
+/// Entries as they are on disk, with these `commands` of state machines.
 pub fn log_entry_examples(commands: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let with = |command: &Vec<u8>| Entry {
         log_id: log_id(3, 2),

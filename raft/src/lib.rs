@@ -1,19 +1,19 @@
-//! Raft for the gateway: many groups in one process, one log, one transport.
+//! Raft for the gateway: many groups in one process, with one log and one transport.
 //!
-//! - [`machine`]: what a replicated state machine is. [`record`]: how machines store their records.
+//! - [`machine`]: the interface of replicated state machines. [`record`]: encoding of their records.
 //! - [`directory`]: the state machine that the whole cluster shares.
-//! - [`host`]: owns the groups, their log and their state on disk, and the threads that serve them.
-//! - [`group`]: one Raft group as its users see it: propose, read, watch its leadership.
+//! - [`host`]: owns the groups, their log and state on disk, and the threads that serve them.
+//! - [`group`]: handle of one Raft group: propose, read, watch its leadership.
 //! - [`backup`]: a group's state outside of a cluster.
-//! - [`failpoint`]: where a build for tests can be told to fail.
-//! - [`fuzz`]: what reads foreign bytes, for fuzzing.
-//! - [`room`]: how much the disks can still take.
-//! - [`rt`]: time and tasks of what runs in life and in simulation.
-//! - [`supervise`]: what becomes of a task that panics.
-//! - [`transport`]: mutual TLS between the nodes; also carries the calls of the floors above.
+//! - [`failpoint`]: steps at which a test build can be told to fail.
+//! - [`fuzz`]: entry points for fuzzing the decoders.
+//! - [`room`]: free space on the disks.
+//! - [`rt`]: time and tasks, real or simulated.
+//! - [`supervise`]: handling of tasks that panic.
+//! - [`transport`]: mutual TLS between the nodes; also carries the calls of higher layers.
 //!
-//! An async function is compiled in each crate that awaits it, with all that it awaits. What is called seldom returns a boxed
-//! future instead, and is compiled here: otherwise openraft would be a quarter of the crate `shard`.
+//! An async function is compiled in each crate that awaits it, with everything it awaits. Rarely called functions
+//! return a boxed future, which is compiled here: otherwise a quarter of the crate `shard` would be openraft.
 
 pub mod backup;
 pub mod directory;

@@ -1,4 +1,4 @@
-//! A node's copy of the directory, from before the directory's group runs here.
+//! A node's copy of the directory. It exists before the directory's group is opened.
 
 mod streamed;
 #[cfg(test)]
@@ -22,10 +22,10 @@ use crate::freshness::OwnCopy;
 use crate::machine::View;
 use crate::transport::Way;
 
-/// How many changes a slow watcher may fall behind before it is told to look at everything.
+/// How many changes a slow watcher may lag before it has to re-read everything.
 const CHANGES_KEPT: usize = 4096;
 
-/// The state that the machine writes and every reader on the node shares.
+/// State that the machine writes and all readers on the node share.
 pub(crate) struct Shared {
     pub state: RwLock<DirectoryState>,
     pub changes: broadcast::Sender<Change>,
@@ -55,33 +55,33 @@ impl Mirror for Shared {
         if let Change::Streamed(customer) = change {
             self.streamed.write().note([customer], Instant::now());
         }
-        // No watcher is no error.
+        // Having no watcher is no error.
         let _ = self.changes.send(change);
     }
 }
 
-/// What this node knows of the directory: at first which nodes its disk says belong to the cluster, and all of it once the
-/// directory's group has been opened. Peers are judged by it, so that no vote of a data folder that the cluster does not know
-/// is ever counted.
+/// What this node knows of the directory: at first only which nodes belong to the cluster, read from disk; everything,
+/// once the directory's group is opened. Peers are judged by it, so that no vote from a data folder unknown to the
+/// cluster is ever counted.
 #[derive(Clone)]
 pub struct LocalCopy {
     pub(crate) shared: Arc<Shared>,
-    /// The data folders of the nodes with which this one has begun to form the directory's group, as it has heard of them.
+    /// Data folders of the nodes with which this one began to form the directory's group, from their sync positions.
     met: Arc<HashMap<NodeId, Uuid>>,
 }
 
 impl LocalCopy {
-    /// Reads who belongs to the cluster from the stored state of the directory. `met`: who took part in its group with this node.
+    /// Reads the cluster's nodes from the stored directory. `met`: data folders of nodes that joined its group here.
     pub(crate) fn of_members(stored: &dyn View, met: HashMap<NodeId, Uuid>) -> Self {
         let shared = Shared::new();
         *shared.state.write() = DirectoryState::load_members(stored);
         Self { shared, met: Arc::new(met) }
     }
 
-    /// Judges a node that comes, or that was gone to, with a data folder.
+    /// Judges a peer, in either direction, by its data folder.
     ///
     /// # Errors
-    /// Why it may not be spoken with.
+    /// The reason why this node must not talk to it.
     pub fn judge(&self, node: NodeId, folder: Uuid, way: Way) -> Result<(), String> {
         let (known, is_formed, is_removed) = self.read(|state| {
             let known = state.nodes.get(&node).map(|record| record.storage_id);
@@ -94,13 +94,13 @@ impl LocalCopy {
             Some(known) if known != folder => Err(other(known)),
             Some(_) => Ok(()),
             None if is_removed => Err(format!("node {node} was removed from this cluster")),
-            // An old copy does not know who joined lately, and it may be one of these that brings the new one. Until then
-            // its folder may be any, and its votes count for nothing.
+            // An old copy does not know nodes that joined recently, and one of these may bring the current state. Until
+            // then any folder is accepted, and its votes do not count.
             None if is_formed && (way == Way::Dialed || self.is_fresh()) => {
                 Err(format!("node {node} is no member of this cluster"))
             }
             None if is_formed => Ok(()),
-            // While the cluster forms, nodes have votes before the directory knows them.
+            // While the cluster forms, nodes vote before the directory knows them.
             None => match self.met.get(&node) {
                 Some(met) if *met != folder => Err(other(*met)),
                 _ => Ok(()),
@@ -108,17 +108,17 @@ impl LocalCopy {
         }
     }
 
-    /// Reads the state as it is known here now.
+    /// Reads the current state.
     pub fn read<T>(&self, with: impl FnOnce(&DirectoryState) -> T) -> T {
         with(&self.shared.state.read())
     }
 
-    /// What the cluster's nodes may store and propose; the first format until the cluster is there.
+    /// Format of what the cluster's nodes may store and propose; the first format before the cluster is formed.
     pub fn format(&self) -> Format {
         self.read(|state| state.cluster.as_ref().map_or(Format::FIRST, |cluster| cluster.format))
     }
 
-    /// Whether it is young enough to judge keys by.
+    /// Whether the copy is fresh enough to judge keys by.
     pub fn is_fresh(&self) -> bool {
         self.shared.own_copy.is_fresh()
     }

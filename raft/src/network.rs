@@ -1,4 +1,4 @@
-//! openraft's network: turns its requests to one peer and group into calls on the transport.
+//! openraft's network: turns its requests for one peer and group into calls on the transport.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -35,62 +35,61 @@ use crate::types::{Snapshot, SnapshotMeta, TypeConfig, Vote};
 
 type Rpc<T> = Result<T, RPCError<TypeConfig>>;
 
-/// The host's own services on the transport.
+/// Numbers of the host's services on the transport.
 pub(crate) mod service {
     pub(crate) const VOTE: u16 = 1;
     pub(crate) const PRE_VOTE: u16 = 2;
     pub(crate) const APPEND: u16 = 3;
-    /// An append without entries, which may wait a little for others to share a frame.
+    /// An append without entries, which may wait a little to share a frame with others.
     pub(crate) const HEARTBEAT: u16 = 4;
     pub(crate) const TRANSFER: u16 = 5;
     pub(crate) const SNAPSHOT_BEGIN: u16 = 6;
     pub(crate) const SNAPSHOT_CHUNK: u16 = 7;
     pub(crate) const SNAPSHOT_END: u16 = 8;
     pub(crate) const READ_INDEX: u16 = 9;
-    /// How far logs were synced; of no group.
+    /// Exchange of sync positions of logs; concerns no group.
     pub(crate) const WITNESS: u16 = 10;
-    /// The hash of a group's state at an index.
+    /// Hash of a group's state at an index.
     pub(crate) const STATE_HASH: u16 = 11;
 }
 
-/// The first byte of each answer of the host's own services.
+/// First byte of each answer of the host's services.
 pub(crate) mod status {
     pub(crate) const OK: u8 = 0;
-    /// The group is not open on that node, or does not run.
+    /// The group is not open on that node, or not running.
     pub(crate) const NO_GROUP: u8 = 1;
-    /// The request is damaged, or came out of order.
+    /// The request is malformed or out of order.
     pub(crate) const BAD: u8 = 2;
-    /// That node has no room for entries.
+    /// That node has no free space for entries.
     pub(crate) const NO_ROOM: u8 = 3;
 }
 
-/// Whether a failpoint keeps a group's requests from getting through.
+/// Whether a failpoint blocks the requests of this group.
 pub(crate) fn is_cut(group: GroupId) -> bool {
     group == DIRECTORY_GROUP && failpoint::is_cut(Wire::Directory)
 }
 
-/// Heartbeats of all groups within this go in one frame.
+/// Heartbeats of all groups within this time share a frame.
 const HEARTBEAT_PATIENCE: Duration = Duration::from_millis(10);
 /// A chunk is written to disk before it is answered.
 const CHUNK_TIMEOUT: Duration = Duration::from_secs(15);
-/// Putting a snapshot in place takes a machine's restore, too.
+/// Installing a snapshot includes restoring the machine.
 const INSTALL_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// How long requests may take.
+/// Timeouts of requests.
 #[derive(Clone, Copy)]
 pub(crate) struct Timeouts {
-    /// Transfers of leadership: shorter than the shortest election.
+    /// Leadership transfers: shorter than the shortest election timeout.
     pub(crate) control: Duration,
-    /// A vote waits for the voter's core and its disk, and counts for as long as its candidate has not stood again: who stands again
-    /// asks the voters first, and is answered behind the vote.
+    /// Votes: they wait for the voter's core and disk. An answer counts until the candidate stands again; before that
+    /// it sends pre-votes, which are answered after the vote.
     pub(crate) vote: Duration,
-    /// A heartbeat waits for the follower's core, and the next one for its answer: followers hear one within the shortest election.
+    /// Heartbeats: wait for the follower's core, and the next one for the answer; below the shortest election timeout.
     pub(crate) heartbeat: Duration,
 }
 
-/// An append waits for the follower's disk and for a slow link, which may be slow without being dead; a dead peer is noticed by
-/// the transport long before. At the slowest links that are reckoned with, which carry some 64 KiB in a second, the largest
-/// entry takes half of that.
+/// Appends wait for the follower's disk and the link; the transport detects a dead peer long before this. On the
+/// slowest supported links, at about 64 KiB/s, the largest entry takes half of this time.
 const APPEND_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Timeouts {
@@ -103,7 +102,7 @@ impl Timeouts {
     }
 }
 
-/// Makes the networks of one group.
+/// Creates the networks of one group.
 #[derive(Clone)]
 pub(crate) struct Factory {
     pub(crate) peers: Arc<Peers>,
@@ -111,7 +110,7 @@ pub(crate) struct Factory {
     pub(crate) timeouts: Timeouts,
     /// See [`crate::group::Running`].
     pub(crate) votes_from: Instant,
-    /// Reads that wait for a heartbeat right now.
+    /// Number of reads that wait for a heartbeat.
     pub(crate) reads: Arc<AtomicUsize>,
     pub(crate) contacts: Arc<Contacts<Instant>>,
     /// Shared by all groups of the node.
@@ -137,7 +136,7 @@ enum Role {
     Heartbeat,
 }
 
-/// The way of one group to one peer.
+/// Connection of one group to one peer.
 #[derive(Clone)]
 pub(crate) struct Network {
     factory: Factory,
@@ -145,7 +144,7 @@ pub(crate) struct Network {
     role: Role,
 }
 
-/// A group in front of a body.
+/// Prefixes a body with the group.
 pub(crate) fn addressed(group: GroupId, body: &[u8]) -> Bytes {
     [&group.to_be_bytes()[..], body].concat().into()
 }
@@ -175,7 +174,7 @@ impl Network {
         codec::decode(accepted(answer)?).map_err(damaged)
     }
 
-    /// Hands an append over at once, in the order of these calls, and gives its answer later.
+    /// Sends an append at once, in the order of these calls; resolves to its answer.
     fn send_append(
         &self,
         request: &AppendEntriesRequest<TypeConfig>,
@@ -185,7 +184,7 @@ impl Network {
         let is_read = || self.factory.reads.load(Ordering::Relaxed) > 0;
         let (class, service, patience, timeout) = match self.role {
             Role::Log => (Class::Log, service::APPEND, Duration::ZERO, APPEND_TIMEOUT),
-            // A read waits for this heartbeat: it must not wait for others.
+            // A heartbeat that a read waits for is not held back to share a frame.
             Role::Heartbeat if is_read() => (Class::Control, service::APPEND, Duration::ZERO, heartbeat),
             Role::Heartbeat => (Class::Control, service::HEARTBEAT, HEARTBEAT_PATIENCE, heartbeat),
         };
@@ -224,7 +223,7 @@ impl Network {
         };
         call(service::SNAPSHOT_BEGIN, addressed(self.factory.group, &codec::encode(&vote)), CHUNK_TIMEOUT).await?;
         let copying = self.factory.copies.begin(self.target);
-        // Not before: nothing is read for a peer that is down.
+        // Only now, so that nothing is read for a peer that is down.
         let mut chunks = source.read();
         let mut number = 0_u64;
         while let Some(chunk) = chunks.recv().await {
@@ -237,7 +236,7 @@ impl Network {
         }
         let end = addressed(self.factory.group, &codec::encode(&(number, vote, meta)));
         let answer = call(service::SNAPSHOT_END, end, INSTALL_TIMEOUT).await?;
-        // While it still counts as being on its way, so that the log is not cut in between.
+        // While `copying` still counts as in progress, so that the log is not purged in between.
         self.factory.copies.taken();
         telemetry::snapshot_sent();
         Ok(codec::decode(answer).map_err(damaged)?)
@@ -252,7 +251,7 @@ fn damaged(error: codec::CodecError) -> RPCError<TypeConfig> {
     RPCError::Network(NetworkError::new(&error))
 }
 
-/// Takes the status off an answer.
+/// Strips the status from an answer.
 fn accepted(mut answer: Bytes) -> Rpc<Bytes> {
     match answer.try_get_u8() {
         Ok(status::OK) => Ok(answer),
@@ -263,7 +262,7 @@ fn accepted(mut answer: Bytes) -> Rpc<Bytes> {
     }
 }
 
-/// What an answer brings; `None` where the peer refused, or cannot be understood.
+/// Decodes an answer; `None` if the peer refused, or the answer is not understood.
 pub(crate) fn answered<A: DeserializeOwned>(answer: Bytes) -> Option<A> {
     codec::decode(accepted(answer).ok()?).ok()
 }
@@ -279,7 +278,7 @@ impl RaftNetworkV2<TypeConfig> for Network {
         self.send_append(&request).await
     }
 
-    /// Sends requests as they come, without waiting for the answer to the one before, and gives the answers in order.
+    /// Sends requests as they come, without waiting for earlier answers; yields the answers in order.
     fn stream_append<'s, S>(
         &'s mut self,
         input: S,
@@ -301,7 +300,7 @@ impl RaftNetworkV2<TypeConfig> for Network {
     }
 
     async fn pre_vote(&mut self, request: VoteRequest<TypeConfig>, _: RPCOption) -> Rpc<VoteResponse<TypeConfig>> {
-        // Each election but one by transfer begins with this, and with the node's own vote.
+        // Every election, except by transfer, starts with a pre-vote and this node's own vote.
         if Instant::now() < self.factory.votes_from {
             return Err(unreachable("this node gives no vote yet"));
         }
@@ -320,7 +319,7 @@ impl RaftNetworkV2<TypeConfig> for Network {
             return Err(StreamingError::Network(error));
         };
         let (group, peer, upto) = (self.factory.group, self.target, snapshot.meta.last_log_id);
-        // A peer that is down is tried five times a second.
+        // At debug level: openraft tries a peer that is down five times a second.
         tracing::debug!(group, peer, ?upto, "sending a snapshot");
         let sent = tokio::select! {
             sent = self.send_snapshot(vote, &snapshot.meta, source) => sent,
@@ -350,7 +349,7 @@ mod tests {
     use crate::testing::{Authority, peers_config};
     use crate::transport::{Lookup, PeersConfig, RaftService};
 
-    /// Counts the questions, and refuses them.
+    /// Counts requests and refuses them.
     struct Counting(AtomicUsize);
 
     impl RaftService for Counting {

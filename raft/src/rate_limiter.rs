@@ -1,14 +1,14 @@
-//! How many bytes of snapshots a node sends in a second, so that shards on their way leave room for sends.
+//! Limits the bytes per second of the snapshots that a node sends, so that copying shards leaves bandwidth for sends.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Gives each piece its time; whoever comes while another piece has its time waits for the next.
+/// Assigns each piece a time slot; a piece that finds the current slot taken gets the next one.
 #[derive(Debug)]
 pub(crate) struct RateLimiter {
     bytes_per_second: u64,
-    /// When the last piece has had its time.
+    /// When the last assigned slot ends.
     free_at: Mutex<Option<Instant>>,
 }
 
@@ -17,7 +17,7 @@ impl RateLimiter {
         Self { bytes_per_second: bytes_per_second.max(1), free_at: Mutex::new(None) }
     }
 
-    /// When a piece may go.
+    /// Reserves a slot for a piece, and returns when it may be sent.
     pub(crate) fn reserve(&self, bytes: usize, now: Instant) -> Instant {
         let takes = Duration::from_secs_f64(bytes as f64 / self.bytes_per_second as f64);
         let mut free_at = self.free_at.lock();

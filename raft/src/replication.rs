@@ -1,4 +1,4 @@
-//! The stream of appends to one follower: how many are on their way at once, and what waits to ride with others.
+//! Stream of appends to one follower: limits how many are in flight, and lets commit positions travel with entries.
 
 use std::future::Future;
 use std::time::Duration;
@@ -14,28 +14,28 @@ use openraft::type_config::TypeConfigExt;
 use crate::machine::{DIRECTORY_GROUP, GroupId};
 use crate::types::GatewayTypes;
 
-/// More than one, so that an entry does not wait for the round trip and the sync of the one before it.
+/// More than one, so that an entry does not wait for the previous one's round trip and sync.
 const APPENDS_IN_FLIGHT: usize = 16;
 
-/// How long a commit of a shard waits for entries to ride with: as long as a busy one may rest between two of them. Nobody waits for
-/// it at followers: an owner answers by its own state, and whoever is elected commits what it holds.
+/// How long a shard's commit position waits to travel with entries: as long as a busy shard may pause between them. No
+/// follower needs it sooner: an owner answers from its own state, and a new leader commits what it holds.
 const COMMIT_PATIENCE: Duration = Duration::from_millis(40);
 
-/// The directory's commits do not wait: they are rare, and some calls return when every node has applied theirs.
+/// Zero for the directory: its commits are rare, and some calls return only when every node has applied them.
 pub(crate) fn commit_patience(group: GroupId) -> Duration {
     if group == DIRECTORY_GROUP { Duration::ZERO } else { COMMIT_PATIENCE }
 }
 
-/// Requests, where those that only tell of a commit wait for entries to ride with.
+/// Holds back requests that carry only a commit position, so that it travels with the next entries.
 ///
-/// One that gives way to a later request has no answer of its own: the later one's stands for both.
+/// A request that is replaced by a later one gets no answer of its own: the later one's answer covers both.
 fn riding<C, S>(requests: S, patience: Duration) -> impl Stream<Item = AppendEntriesRequest<C>> + Send
 where
     C: GatewayTypes,
     S: Stream<Item = AppendEntriesRequest<C>> + Send + Unpin,
 {
-    // openraft's stream must not be polled again once it has ended, which it may while a commit waits. The first request asks where
-    // the follower stands, and waits for nothing.
+    // `fuse`: openraft's stream must not be polled after its end, which may come while a commit position waits. The
+    // first request asks for the follower's position, and is never held back.
     futures::stream::unfold((requests.fuse(), true), move |(mut requests, is_first)| async move {
         let mut request = requests.next().await?;
         if is_first || patience.is_zero() {
@@ -45,7 +45,7 @@ where
         while request.entries.is_empty() {
             match select(requests.next(), patience.as_mut()).await {
                 Either::Left((Some(next), _)) => request = next,
-                // openraft ends the stream where it begins another one, which tells the commit first.
+                // openraft ends the stream only to start another one, which sends the commit position first.
                 Either::Left((None, _)) | Either::Right(_) => break,
             }
         }
@@ -53,8 +53,8 @@ where
     })
 }
 
-/// The answers to requests, in order; `send` hands a request over at once and gives its answer later. A request that only tells
-/// of a commit waits for entries for `patience`.
+/// Answers to the requests, in order. `send` sends a request at once and resolves to its answer. A request that carries
+/// only a commit position waits up to `patience` for entries.
 pub(crate) fn pipelined<'s, C, S, A>(
     requests: S,
     patience: Duration,
@@ -72,7 +72,7 @@ where
         async move { Ok(answer.await?.into_stream_result(previous, last)) }
     });
     let answers = Box::pin(answers.buffered(APPENDS_IN_FLIGHT));
-    // What comes after a failure or a conflict was sent on a wrong assumption: openraft starts over.
+    // Requests after a failure or a conflict were based on a wrong assumption; openraft starts over.
     let answers = futures::stream::unfold(Some(answers), |answers| async move {
         let mut answers = answers?;
         let answer = answers.next().await?;
@@ -106,9 +106,9 @@ mod tests {
         request.leader_commit.as_ref().map_or(0, |id| id.index)
     }
 
-    /// What comes through of requests that are all there, each with its entries and its commit.
+    /// Sends all requests at once; returns the number of entries and the commit index of those that come through.
     async fn through(requests: Vec<Request>, patience: Duration) -> Vec<(usize, u64)> {
-        // As openraft's: it panics when it is polled after its end.
+        // Like openraft's stream, this one panics when it is polled after its end.
         let requests = stream::unfold(requests.into_iter(), async |mut left| Some((left.next()?, left)));
         let through = riding::<TypeConfig, _>(Box::pin(requests), patience);
         through.map(|each| (each.entries.len(), commit_of(&each))).collect().await
@@ -126,7 +126,7 @@ mod tests {
             request(6, 1, 6),
             request(7, 0, 7),
         ];
-        // The first goes at once, and the last when no other can come.
+        // The first request is sent at once, the last one when no other can follow.
         assert_eq!(through(requests, LONG).await, [(0, 3), (2, 4), (1, 6), (0, 7)]);
     }
 

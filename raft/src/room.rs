@@ -1,14 +1,14 @@
-//! How much room the file systems of a node have left, and what it may still take with that.
+//! Free space on a node's file systems, and what the node may still accept.
 //!
-//! A write of the log that finds no room ends the node, so a node stops taking things while it still has some. Each file
-//! system has two marks: below the first ([`Level::Low`]) nothing large is taken, below the second ([`Level::Full`]) nothing
-//! that somebody may send as often as he likes. What is left below the second mark is for what the node does by itself:
-//! deliveries, deletions, votes, and the tables that its stores write. Below half of it ([`Room::takes_entries`]) the node
-//! refuses entries of other leaders as if it were away, and catches up when there is room again.
+//! A log write that finds no space ends the node, so a node stops accepting things before that. Each file system has
+//! two marks: below the first ([`Level::Low`]) nothing large is accepted, below the second ([`Level::Full`]) nothing
+//! that clients can send without limit. The rest is for the node's own work: deliveries, deletions, votes, and the
+//! tables of its stores. Below half of the second mark ([`Room::takes_entries`]), the node refuses entries of other
+//! leaders as if it were down, and catches up once there is space.
 //!
-//! Many file systems are made for so many files and no more, whatever bytes are left: small media use those up first, and a store
-//! that cannot begin a file fails as it does without bytes. So files have the same two marks, as the same parts of those that
-//! there may be.
+//! Many file systems also limit the number of files: small media use up files before bytes, and a store that cannot
+//! create a file fails as it does without free bytes. So the same two marks apply to files, as shares of their maximum
+//! number.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,33 +21,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::{supervise, telemetry};
 
-/// How often the file systems are looked at. A disk that takes a gigabyte a second must not fill up in between.
+/// Interval of the checks. A disk that writes a gigabyte per second must not fill up in between.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// What a panic of a look is counted under.
+/// Name under which panics of the checks are counted.
 const LOOKING: &str = "the look at the disks";
 
-/// How much of a file system is to be free.
+/// Space of a file system that should be free: a percentage within bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mark {
     pub percent: u8,
-    /// A large file system need not have more free than this, whatever the percentage says, ...
+    /// Upper bound: a large file system needs no more than this.
     pub most_bytes: u64,
-    /// ... and a small one must have so much, or a quarter of it where it is very small.
+    /// Lower bound: a small file system needs this much, or a quarter of it if it is very small.
     pub least_bytes: u64,
 }
 
 impl Mark {
-    /// In bytes, on a file system of this size.
+    /// The mark in bytes, for a file system of `total` bytes.
     pub fn on(&self, total: u64) -> u64 {
         let share = (total / 100).saturating_mul(u64::from(self.percent)).min(self.most_bytes);
         share.max(self.least_bytes.min(total / 4))
     }
 }
 
-/// A large file system need not have more files free than these, below which it is low or full: its stores begin some dozens at
-/// a time, and media of all accounts some thousands in the time between a look and the next upload.
+/// Upper bounds of the file marks. The stores create some dozens of files at a time, and the media of all accounts some
+/// thousands between a check and the next upload.
 const MOST_FILES_LOW: u64 = 64 * 1024;
 const MOST_FILES_FULL: u64 = 16 * 1024;
 
@@ -55,9 +55,9 @@ const MOST_FILES_FULL: u64 = 16 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Marks {
-    /// With less, media and large bodies are refused.
+    /// Below this, media and large bodies are refused.
     pub low: Mark,
-    /// With less, sends are refused, and what the network brings waits.
+    /// Below this, sends are refused, and inbound messages wait.
     pub full: Mark,
 }
 
@@ -68,19 +68,18 @@ impl Default for Marks {
 }
 
 impl Marks {
-    /// The second mark leaves room for a table of the log and one of the state that have gathered in memory, and for merging
-    /// them.
+    /// The second mark leaves space for a full memtable of the log and of the state, and for merging their tables.
     pub const DEFAULT: Self = Self {
         low: Mark { percent: 15, most_bytes: 4 << 30, least_bytes: 192 << 20 },
         full: Mark { percent: 5, most_bytes: 1 << 30, least_bytes: 96 << 20 },
     };
 
-    /// How a file system stands that stood so before.
+    /// Standing of a file system, given its previous standing.
     fn judge(&self, space: Space, before: Standing) -> Standing {
         let (full, low) = (self.full.on(space.total), self.low.on(space.total));
-        // Half as much again, where one mark was put on the other.
+        // If the configured marks are too close, low is one and a half times full.
         let low = low.max(full + full / 2);
-        // What has just been passed is not left again by every file that is deleted.
+        // Hysteresis of an eighth: otherwise, single deleted files would lift the level again.
         let mark = |mark: u64, was_below: bool| if was_below { mark + mark / 8 } else { mark };
         let level = if space.free < mark(full, before.level == Level::Full) {
             Level::Full
@@ -92,7 +91,7 @@ impl Marks {
         Standing { level, takes_entries: space.free >= mark(full / 2, !before.takes_entries) }
     }
 
-    /// How it stands with its files.
+    /// Standing of a file system by its number of files.
     fn judge_files(&self, files: Space, before: Standing) -> Standing {
         let of_files = |mark: Mark, most: u64| Mark { most_bytes: mark.most_bytes.min(most), least_bytes: 0, ..mark };
         let marks = Self { low: of_files(self.low, MOST_FILES_LOW), full: of_files(self.full, MOST_FILES_FULL) };
@@ -100,19 +99,19 @@ impl Marks {
     }
 }
 
-/// How much room there is.
+/// How much space is free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     #[default]
     Enough,
-    /// No media, and no large bodies.
+    /// Media and large bodies are refused.
     Low,
-    /// No sends, and nothing from the network.
+    /// Sends and inbound messages are refused, too.
     Full,
 }
 
-/// How one file system stands.
+/// Standing of one file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Standing {
     level: Level,
@@ -121,25 +120,25 @@ struct Standing {
 
 const ROOMY: Standing = Standing { level: Level::Enough, takes_entries: true };
 
-/// How a disk stands with its bytes and with its files.
+/// Standing of a file system by bytes and by files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Standings {
     bytes: Standing,
     files: Standing,
-    /// The file system has said how many files are left: some count none at all.
+    /// Whether the file system has ever reported free files: some do not count files.
     counts_files: bool,
 }
 
 const UNSEEN: Standings = Standings { bytes: ROOMY, files: ROOMY, counts_files: false };
 
 impl Standings {
-    /// By whichever is less.
+    /// The worse of the two.
     fn whole(self) -> Standing {
         let Self { bytes, files, .. } = self;
         Standing { level: bytes.level.max(files.level), takes_entries: bytes.takes_entries && files.takes_entries }
     }
 
-    /// How it stands now.
+    /// Updates the standing.
     fn look(&mut self, marks: &Marks, found: Found) {
         self.bytes = marks.judge(found.bytes, self.bytes);
         self.counts_files |= found.files.is_some_and(|files| files.free > 0);
@@ -149,18 +148,18 @@ impl Standings {
     }
 }
 
-/// How much of a disk is free, and how much it has.
+/// Free and total amount, of bytes or of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Space {
     free: u64,
     total: u64,
 }
 
-/// A file system at one moment.
+/// State of a file system at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Found {
     bytes: Space,
-    /// `None` where it does not say, or makes room for files as it goes.
+    /// `None` if the file system does not report files, or creates space for them as needed.
     files: Option<Space>,
 }
 
@@ -174,31 +173,31 @@ impl Found {
     }
 }
 
-/// The room of a node: of its stores, and of its media, which may lie on the same file system.
+/// Free space of a node's stores and of its media, which may be on the same file system.
 pub struct Room {
     marks: Mutex<Marks>,
-    /// The folders of the log and of the state.
+    /// Folders of the log and of the state.
     stores: Vec<PathBuf>,
     media: PathBuf,
     seen: Mutex<Seen>,
 }
 
-/// What was seen at the last look.
+/// Results of the latest check.
 #[derive(Clone, Copy)]
 struct Seen {
     stores: Level,
     large: Level,
     takes_entries: bool,
-    /// What the fullest file system has left, for those who read about it.
+    /// Free bytes of the fullest file system, for log messages and reports.
     least_free: u64,
 }
 
 impl Room {
-    /// Looks once, and then again and again on a thread of its own, for as long as somebody holds the room: a disk that does
-    /// not answer must hold nobody up.
+    /// Checks once, and then regularly on a thread of its own until the room is dropped: a disk that hangs must not
+    /// block anything else.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// When the thread cannot be started.
     pub fn watch(marks: Marks, stores: Vec<PathBuf>, media: PathBuf) -> io::Result<Arc<Self>> {
         let room = Arc::new(Self::new(marks, stores, media));
         let mut standings = vec![UNSEEN; room.stores.len() + 1];
@@ -214,27 +213,27 @@ impl Room {
         Self { marks: Mutex::new(marks), stores, media, seen: Mutex::new(seen) }
     }
 
-    /// Of the log and the state.
+    /// Level for the log and the state.
     pub fn stores(&self) -> Level {
         self.seen.lock().stores
     }
 
-    /// Of media and other large things: of all file systems the one that has the least.
+    /// Level for media and other large things: the worst of all file systems.
     pub fn large(&self) -> Level {
         self.seen.lock().large
     }
 
-    /// Bytes that the fullest file system has left.
+    /// Free bytes of the fullest file system.
     pub fn least_free(&self) -> u64 {
         self.seen.lock().least_free
     }
 
-    /// Whether entries of other leaders are written here.
+    /// Whether this node accepts entries of other leaders.
     pub fn takes_entries(&self) -> bool {
         self.seen.lock().takes_entries
     }
 
-    /// Looks at all file systems. One that does not say how it stands keeps its standing.
+    /// Checks all file systems. One that cannot be queried keeps its standing.
     fn look(&self, standings: &mut [Standings]) {
         let marks = *self.marks.lock();
         let (mut least_free, mut fewest) = (u64::MAX, None);
@@ -261,7 +260,7 @@ impl Room {
     }
 }
 
-/// Says what has changed, once.
+/// Logs changes, once each.
 fn tell(before: Seen, now: Seen, free_files: Option<u64>) {
     const NO_MEDIA: &str = "media and large bodies are refused: there is little free space on a disk";
     const SENDS: &str = "there is space for sends and inbound messages again";
@@ -296,8 +295,8 @@ fn keep_looking(room: &Weak<Room>, mut standings: Vec<Standings>) {
     }
 }
 
-/// A look that panics must not be the last one: a node whose levels stand still takes things until its disks are full. What
-/// stood before stands until the next look.
+/// A panic must not end the checks: with levels that never change, a node would accept things until its disks are full.
+/// Until the next check, the previous levels stand.
 fn look_again(room: &Room, standings: &mut [Standings]) {
     supervise::noticed_in_thread(LOOKING, || room.look(standings));
 }
@@ -314,13 +313,13 @@ pub(crate) mod tests {
     fn a_mark_is_a_share_of_the_disk_within_bounds() {
         let mark = Mark { percent: 5, most_bytes: 2 * GIB, least_bytes: 96 * MIB };
         let table = [
-            // Ten gibibytes: five percent.
+            // 10 GiB: five percent.
             (10 * GIB, 10 * GIB / 100 * 5),
-            // A large disk need not have a hundredth of it free.
+            // A large disk: the upper bound.
             (4000 * GIB, 2 * GIB),
-            // A small one needs room for tables all the same, ...
+            // A small disk: the lower bound, for tables, ...
             (GIB, 96 * MIB),
-            // ... but no more than a quarter of it.
+            // ... but no more than a quarter of the disk.
             (100 * MIB, 25 * MIB),
         ];
         for (total, expected) in table {
@@ -364,13 +363,13 @@ pub(crate) mod tests {
             at.whole()
         };
         let table = [
-            // A large one: by the number.
+            // A large disk: by number.
             (3_000_000, 3_000_000, Level::Enough, true),
             (MOST_FILES_LOW - 1, 3_000_000, Level::Low, true),
             (MOST_FILES_FULL - 1, 3_000_000, Level::Full, true),
             (MOST_FILES_FULL / 2 - 1, 3_000_000, Level::Full, false),
             (3_000_000, 3_000_000, Level::Enough, true),
-            // A small one: by the part of it.
+            // A small disk: by share.
             (150, 1_000, Level::Enough, true),
             (149, 1_000, Level::Low, true),
             (49, 1_000, Level::Full, true),
@@ -381,7 +380,7 @@ pub(crate) mod tests {
         for (free, total, level, takes_entries) in table {
             assert_eq!(stands(free, total), Standing { level, takes_entries }, "with {free} of {total}");
         }
-        // Some count no files at all; one that has said how many it has is as it was.
+        // Some file systems do not count files; one that stops reporting them keeps its standing.
         let mut silent = UNSEEN;
         silent.look(&Marks::DEFAULT, Found { bytes: roomy, files: None });
         at.look(&Marks::DEFAULT, Found { bytes: roomy, files: None });
@@ -407,7 +406,7 @@ pub(crate) mod tests {
     fn a_look_that_panics_is_not_the_last() {
         let folder = tempfile::tempdir().unwrap();
         let room = Room::new(Marks::DEFAULT, vec![folder.path().to_owned()], folder.path().to_owned());
-        // Nothing is known of the media's file system.
+        // The standing of the media's file system is missing, which panics.
         look_again(&room, &mut []);
         assert_eq!(room.least_free(), u64::MAX);
         look_again(&room, &mut [UNSEEN; 2]);
@@ -415,13 +414,13 @@ pub(crate) mod tests {
     }
 
     impl Room {
-        /// As if the disks had become smaller or larger.
+        /// Simulates disks that become smaller or larger.
         pub(crate) fn set_marks(&self, marks: Marks) {
             *self.marks.lock() = marks;
         }
     }
 
-    /// Marks that no disk passes, and those that every disk passes.
+    /// Marks that no disk falls below, and marks that every disk falls below.
     pub(crate) const NEVER: Marks = all(0, 0);
     pub(crate) const ALWAYS: Marks = all(201, u64::MAX);
 

@@ -1,4 +1,4 @@
-//! Time and tasks of what runs in life and in simulation: the machine's clock and tokio's tasks, or those of the simulated run.
+//! Time and tasks, real or simulated: the system clock and tokio, or those of the simulation.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ pub use model::clock::now;
 #[cfg(feature = "simulation")]
 use crate::simulation::clock;
 
-/// Waits until a moment has come.
+/// Waits until an instant.
 pub async fn sleep_until(moment: Instant) {
     #[cfg(feature = "simulation")]
     if clock::is_running() {
@@ -17,12 +17,12 @@ pub async fn sleep_until(moment: Instant) {
     tokio::time::sleep_until(moment.into()).await;
 }
 
-/// Waits for so long.
+/// Waits for a duration.
 pub async fn sleep(time: Duration) {
     sleep_until(now() + time).await;
 }
 
-/// Starts a task.
+/// Spawns a task.
 pub fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     #[cfg(feature = "simulation")]
     if clock::is_running() {

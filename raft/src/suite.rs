@@ -1,4 +1,4 @@
-//! openraft's own tests of a log store and a state machine, run against ours.
+//! openraft's own test suite for log stores and state machines, run against ours.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl Machine for Idle {
     }
 }
 
-/// Waits for the writer when a store is done with: the test process must not end while a database is being closed.
+/// Joins the writer at the end of a test: the test process must not exit while a database is being closed.
 struct Guard {
     thread: Option<std::thread::JoinHandle<()>>,
     _folder: TempDir,
@@ -60,10 +60,10 @@ impl StoreBuilder<TypeConfig, LogStore, Applier, Guard> for Builder {
         let (position, meter) = (watch::Sender::new(Position::default()), Arc::new(Meter::new(Instant::now())));
         let applier =
             Applier::open(state, log.clone(), Box::new(Idle), position, meter, Arc::default(), right).unwrap();
-        // The suite asks for snapshots of all that is applied: they may lie half as many entries behind as are between two.
+        // The suite expects snapshots of everything that is applied; a snapshot may lag by half of `snapshot_every`.
         let limits = LogLimits { snapshot_every: 1, ..LogLimits::default() };
         let applier = applier.keeping_log(limits, Arc::default(), 0);
-        // It sends what it gets: before openraft has begun, one is a position without content.
+        // The suite sends the snapshots that it gets: those from before openraft has started have no content.
         applier.begun.store(true, Ordering::Release);
         Ok((Guard { thread: Some(thread), _folder: folder }, LogStore { log, writer }, applier))
     }

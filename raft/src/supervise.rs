@@ -1,5 +1,5 @@
-//! Tasks that a node needs for as long as it runs: a panic in one of them must neither go unseen nor leave a node that looks
-//! well and does not work.
+//! Supervision of the tasks that a node needs: a panic must neither go unnoticed nor leave a node that looks healthy
+//! and does not work.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -17,40 +17,40 @@ use tokio::time::{Interval, MissedTickBehavior};
 use crate::fatal::Fatal;
 use crate::{rt, telemetry};
 
-/// Between a panic and the next try; longer each time, as what made it panic may still be there.
+/// Pause between a panic and the restart. It doubles each time, because the cause may persist.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// A task that has run for so long has overcome what it panicked at before.
+/// A task that has run this long resets the pause.
 const STABLE: Duration = Duration::from_secs(60);
 
-/// For how long operators who ask are told of a panic.
+/// How long a panic is reported to operators.
 const TOLD_FOR: Duration = Duration::from_secs(3600);
 
-/// How often a task has panicked, and when it did last.
+/// Number of a task's panics, and the time of the latest one.
 struct Panics {
     count: u32,
     last: Instant,
 }
 
-/// By task; of this process, whose program it is that panics.
+/// Panics of this process, by task.
 static PANICS: Mutex<BTreeMap<&'static str, Panics>> = Mutex::new(BTreeMap::new());
 
-/// The tasks that panicked within the last hour, and how often since they last went on for an hour without.
+/// Tasks that panicked within the last hour, each with its panics since it last went an hour without one.
 pub(crate) fn panics() -> BTreeMap<String, u32> {
     let panics = PANICS.lock();
     let told = panics.iter().filter(|(_, of_task)| of_task.last.elapsed() < TOLD_FOR);
     told.map(|(task, of_task)| ((*task).to_owned(), of_task.count)).collect()
 }
 
-/// Runs a task to its end; one that panics is begun again, for as long as it takes.
+/// Runs a task to its end; restarts it after a panic, without limit.
 ///
-/// For tasks that meet customers' data: what makes one panic may make it panic on every node, and then no node may end of it.
+/// For tasks that handle customers' data: data that makes a task panic may do so on every node, and must stop none.
 pub async fn restarted<T, F: Future<Output = T>>(task: &'static str, mut begin: impl FnMut() -> F) -> T {
     telemetry::task_begun(task);
     let mut pause = FIRST_PAUSE;
     loop {
         let began = rt::now();
-        // What a task leaves half done when it panics is its own to find again: each begins from what is stored.
+        // Each run starts from what is stored, and recovers what a panicked run left unfinished.
         if let Some(output) = noticed(task, async { begin().await }).await {
             return output;
         }
@@ -62,15 +62,14 @@ pub async fn restarted<T, F: Future<Output = T>>(task: &'static str, mut begin: 
     }
 }
 
-/// When a task that looks again and again is to look: at once, and so often from then on, but not sooner after a look that took
-/// long.
+/// Interval of a periodic check: the first tick is immediate, and after a slow check the full interval passes again.
 pub fn ticks(every: Duration) -> Interval {
     let mut ticks = tokio::time::interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
 
-/// Starts a task that is begun again when it panics.
+/// Spawns a task that is restarted when it panics.
 pub fn spawn<F>(task: &'static str, mut begin: impl FnMut() -> F + Send + 'static) -> JoinHandle<()>
 where
     F: Future<Output = ()> + Send + 'static,
@@ -82,16 +81,16 @@ fn start(task: &'static str, begin: Box<dyn FnMut() -> BoxFuture<'static, ()> + 
     tokio::spawn(restarted(task, begin))
 }
 
-/// Begins work that blocks, on a thread for such work. What tokio keeps of a task is compiled for each type of work and of result,
-/// 3,000 lines of it: here for one type.
+/// Runs blocking work on a thread of the blocking pool. tokio's code for a task, 3,000 lines of it, is compiled for
+/// each type of work and result: here for a single type.
 ///
 /// # Errors
-/// When the work panicked, or was cut off because everything ends.
+/// When the work panicked, or was cancelled because the runtime shuts down.
 pub fn on_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> impl Future<Output = Result<T, JoinError>> + Send {
     let (out, made) = oneshot::channel();
-    // Who asked may have gone.
+    // The caller may have given up.
     let thread = begin_on_thread(Box::new(move || drop(out.send(work()))));
     async move {
         thread.await?;
@@ -103,8 +102,8 @@ fn begin_on_thread(work: Box<dyn FnOnce() + Send>) -> JoinHandle<()> {
     tokio::task::spawn_blocking(work)
 }
 
-/// Runs a task to its end, and ends the node when it panics: without it the node is of no use, and the others take over what
-/// it did. Does not return then, unless the host replaced what happens.
+/// Runs a task to its end; ends the node if it panics: the node is of no use without it, and other nodes take over its
+/// work. Returns `None` then, if the host has replaced the fatal handler.
 pub async fn required<T>(task: &'static str, fatal: &Fatal, work: impl Future<Output = T>) -> Option<T> {
     telemetry::task_begun(task);
     let output = noticed(task, work).await;
@@ -114,14 +113,14 @@ pub async fn required<T>(task: &'static str, fatal: &Fatal, work: impl Future<Ou
     output
 }
 
-/// Runs a task to its end; `None` when it panicked, which is logged and counted.
-// Not an async function: that would keep room for the work twice, in each of a hundred thousand channels' tasks.
+/// Runs a task to its end; `None` if it panicked, which is logged and counted.
+// Not an async function: its state would hold the work twice, in each of a hundred thousand channel tasks.
 pub fn noticed<T>(task: &'static str, work: impl Future<Output = T>) -> impl Future<Output = Option<T>> {
     AssertUnwindSafe(work).catch_unwind().map(move |ended| ended.inspect_err(|panic| note(task, &**panic)).ok())
 }
 
-/// What a thread, or another task, has made. Its panic goes on in the task that waits, for whoever looks after that one; `None` where
-/// it was cut off, because everything ends.
+/// Result of a thread or another task. A panic there continues in the waiting task, for its supervisor; `None` if the
+/// work was cancelled because the runtime shuts down.
 pub async fn joined<T>(work: impl Future<Output = Result<T, JoinError>>) -> Option<T> {
     match work.await.map_err(JoinError::try_into_panic) {
         Ok(made) => Some(made),
@@ -130,7 +129,7 @@ pub async fn joined<T>(work: impl Future<Output = Result<T, JoinError>>) -> Opti
     }
 }
 
-/// Does the work of a thread; `None` when it panicked, which is logged and counted.
+/// Runs work on this thread; `None` if it panicked, which is logged and counted.
 pub(crate) fn noticed_in_thread<T>(task: &'static str, work: impl FnOnce() -> T) -> Option<T> {
     std::panic::catch_unwind(AssertUnwindSafe(work)).inspect_err(|panic| note(task, &**panic)).ok()
 }

@@ -9,7 +9,7 @@ use metrics::{
 
 use crate::machine::GroupId;
 
-/// Names metrics, and tells the recorder that is installed what they are.
+/// Defines the names of metrics, and describes them to the installed recorder.
 macro_rules! metrics {
     ($($name:ident = $text:literal, $describe:ident!($($unit:ident,)? $about:literal);)*) => {
         $(const $name: &str = $text;)*
@@ -57,10 +57,10 @@ metrics! {
 const CONNECTIONS: &str = "gateway_connections";
 const CONNECTIONS_REFUSED: &str = "gateway_connections_refused_total";
 
-/// Describes the metrics to the recorder that is installed.
+/// Describes the metrics to the installed recorder.
 pub(crate) fn describe() {
     describe_each();
-    // There from the start: a rate of what has not happened yet is 0 and not unknown.
+    // Registered at the start, so that the rate of an event that has not happened yet is 0 and not unknown.
     for counted in [LOG_ENTRY_BYTES, SNAPSHOT_INSTALLS, SNAPSHOT_SENDS, ENTRIES_REFUSED, PEER_CONNECTS, PEER_REFUSALS] {
         counter!(counted).increment(0);
     }
@@ -69,8 +69,8 @@ pub(crate) fn describe() {
     }
 }
 
-/// The metrics of a sync are looked up by name at the first one: a node installs its recorder before it opens a log, and a handle
-/// that was made before that would count for nobody.
+/// The metrics of a sync are looked up by name at the first sync: a node installs its recorder before it opens a log,
+/// and handles created before that would record nothing.
 pub(crate) fn log_synced(took: Duration, writes: usize, entry_bytes: usize) {
     static SECONDS: LazyLock<Histogram> = LazyLock::new(|| histogram!(SYNC_SECONDS));
     static WRITES: LazyLock<Histogram> = LazyLock::new(|| histogram!(SYNC_WRITES));
@@ -80,7 +80,7 @@ pub(crate) fn log_synced(took: Duration, writes: usize, entry_bytes: usize) {
     ENTRY_BYTES.increment(entry_bytes as u64);
 }
 
-/// The metrics of a batch that is applied are looked up as those of a sync are.
+/// Looked up at the first batch, like the metrics of a sync.
 pub(crate) fn applied(took: Duration, entries: usize) {
     static SECONDS: LazyLock<Histogram> = LazyLock::new(|| histogram!(APPLY_SECONDS));
     static ENTRIES: LazyLock<Histogram> = LazyLock::new(|| histogram!(APPLY_ENTRIES));
@@ -88,7 +88,7 @@ pub(crate) fn applied(took: Duration, entries: usize) {
     ENTRIES.record(entries as f64);
 }
 
-/// What is counted where it happens, and what is as it is found.
+/// Functions for metrics that are counted at their source, and for gauges.
 macro_rules! told {
     (
         counted { $($event:ident($($of:ident: $kind:ty)?) $counter:ident;)* }
@@ -127,7 +127,7 @@ pub(crate) fn room(of: &'static str, level: u8) {
     gauge!(ROOM, "of" => of).set(f64::from(level));
 }
 
-/// Of a port that opens.
+/// Describes the metrics of a port that opens.
 pub(crate) fn describe_port(port: &'static str) {
     describe_gauge!(CONNECTIONS, Unit::Count, "connections that are open, by port");
     describe_counter!(CONNECTIONS_REFUSED, Unit::Count, "connections that were refused because a port was full");
@@ -139,7 +139,7 @@ pub(crate) fn connections(port: &'static str, open: usize) {
     gauge!(CONNECTIONS, "port" => port).set(open as f64);
 }
 
-/// A task that a node needs runs; so that its counter is there before it panics.
+/// Registers the panic counter of a task, so that it exists before the first panic.
 pub(crate) fn task_begun(task: &'static str) {
     counter!(TASK_PANICS, "task" => task).increment(0);
 }

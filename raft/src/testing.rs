@@ -1,4 +1,4 @@
-//! What the tests of this crate share: certificates, and peers on loopback.
+//! Helpers of this crate's tests: certificates, and peers on loopback.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::transport::admission::{Admission, Port};
 use crate::transport::tls::node_name;
 use crate::transport::{Identity, PeerTls, PeersConfig};
 
-/// A certificate authority of one test.
+/// A test's certificate authority.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -26,7 +26,7 @@ impl Authority {
         self.issue_until(node, 4096)
     }
 
-    /// A certificate that was good until the beginning of a year.
+    /// A certificate that expires at the beginning of `year`.
     pub(crate) fn issue_until(&self, node: NodeId, year: i32) -> PeerTls {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![node_name(node)]).unwrap();
@@ -36,7 +36,7 @@ impl Authority {
     }
 }
 
-/// A node on a free port of loopback that knows nobody and admits everyone of its cluster.
+/// Configuration of a node on a free loopback port; it knows no addresses and admits all nodes of its cluster.
 pub(crate) fn peers_config(authority: &Authority, node: NodeId) -> PeersConfig {
     PeersConfig {
         node,

@@ -1,8 +1,8 @@
-//! How fast groups notice that a leader is gone.
+//! How fast groups detect the failure of a leader.
 
 use std::time::Duration;
 
-/// How fast groups notice that a leader is gone.
+/// How fast groups detect the failure of a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     pub heartbeat: Duration,
@@ -11,8 +11,8 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// How long after the shortest election a follower stands for it at the earliest; the latest do as long again after it
-    /// as the shortest election lasts. Two that stand at once win nothing, so that the span must be some round trips.
+    /// How long after the lease, the shortest election timeout, a follower stands for election at the earliest; at the
+    /// latest, it is as long as the lease. The span must be some round trips, as simultaneous candidates fail.
     pub(crate) fn after_lease(&self) -> Duration {
         (self.election_max.saturating_sub(self.election_min)).clamp(self.heartbeat * 5 / 4, self.election_min / 2)
     }
@@ -41,7 +41,7 @@ mod tests {
         let timing =
             |heartbeat, min, max| Timing { heartbeat: ms(heartbeat), election_min: ms(min), election_max: ms(max) };
         assert_eq!((Timing::LAN.after_lease(), Timing::WAN.after_lease()), (ms(120), ms(750)));
-        // The narrowest that a configuration may give, and the widest.
+        // The narrowest and the widest timing that a configuration may have.
         for timing in [timing(100, 300, 301), timing(100, 300, 60_000), timing(10, 30, 31)] {
             let after = timing.after_lease();
             assert!(timing.heartbeat < after && after < timing.election_min, "{timing:?}: {after:?}");

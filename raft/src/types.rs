@@ -1,4 +1,4 @@
-//! The types that openraft is configured with. Only this crate knows them.
+//! The types that openraft is configured with, private to this crate.
 
 use std::fmt;
 
@@ -11,24 +11,24 @@ use tokio::sync::oneshot;
 
 use crate::core_runtime::CoreRuntime;
 
-/// A command of a machine, as it stands in the log. Cloning shares the bytes.
+/// A machine's command, as it is in the log. Clones share the bytes.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Command(Bytes);
 
-/// Bytes of a command at most. A larger entry would hold up all of its group while it crosses a slow link, and one that the
-/// transport does not take would hold it up for good.
+/// Largest command, in bytes. A larger entry would block its whole group while it crosses a slow link; one that the
+/// transport refuses would block it for good.
 pub const MAX_COMMAND: usize = 1 << 20;
 
 impl Command {
-    /// A command on its way into the log: the only way there.
+    /// A command to be proposed; every proposed command is created here.
     ///
     /// # Errors
-    /// How many bytes it takes, when these are more than [`MAX_COMMAND`].
+    /// The size of the command, if it exceeds [`MAX_COMMAND`].
     pub(crate) fn new(bytes: Bytes) -> Result<Self, usize> {
         if bytes.len() <= MAX_COMMAND { Ok(Self(bytes)) } else { Err(bytes.len()) }
     }
 
-    /// A command that stands in a log already. Logs of earlier releases hold larger ones.
+    /// A command that is in a log already. Logs of earlier releases hold larger ones.
     pub(crate) fn logged(bytes: Bytes) -> Self {
         Self(bytes)
     }
@@ -50,14 +50,14 @@ impl fmt::Display for Command {
     }
 }
 
-/// What a machine answered to a command.
+/// A machine's reply to a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reply(pub(crate) Bytes);
 
-/// Gives openraft's type parameters for this gateway to a type, on a runtime.
+/// Implements openraft's type configuration for a type, with this gateway's types and the given runtime.
 ///
 /// The leader id is the standard one, with at most one leader a term: a term is the epoch that fences an owner, so two
-/// leaders must never share one, as they may with openraft's default.
+/// leaders must never share one, as openraft's default allows.
 macro_rules! gateway_types {
     ($name:ident on $runtime:ty) => {
         impl openraft::RaftTypeConfig for $name {
@@ -94,18 +94,17 @@ pub(crate) struct TypeConfig {}
 
 gateway_types!(TypeConfig on CoreRuntime);
 
-/// Carries the result of a proposal to whoever waits for it. A waiter that went away is no error: a proposer may time
-/// out, or not care.
+/// Passes the result of a proposal to its waiter. A waiter that is gone is no error: proposers may time out, or not
+/// need the result.
 pub(crate) struct Waiter<T>(pub(crate) oneshot::Sender<T>);
 
 impl<C: RaftTypeConfig, T: OptionalSend + 'static> Responder<C, T> for Waiter<T> {
     fn on_complete(self, result: T) {
-        // The receiver may be gone; see above.
         let _ = self.0.send(result);
     }
 }
 
-/// The type parameters of this gateway on any runtime: on tokio, and on simulated time.
+/// The gateway's types on any runtime: tokio or simulated time.
 pub(crate) trait GatewayTypes:
     RaftTypeConfig<
         D = Command,
@@ -130,7 +129,6 @@ pub(crate) fn log_id(term: u64, index: u64) -> LogId {
     LogId::new(openraft::vote::leader_id_std::CommittedLeaderId::new(term), index)
 }
 
-/// The term of a log id.
 pub(crate) fn term_of(id: &LogId) -> u64 {
     id.leader_id.term
 }

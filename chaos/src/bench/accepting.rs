@@ -1,5 +1,5 @@
-//! B2: how long a send takes to be accepted at half of the peak, in an open loop, beside the same promise on etcd at half of its
-//! peak. One that fails counts as infinitely late: see [`tally`].
+//! B2: the latency of sends at half of the peak rate, in an open loop, beside the same promise on etcd at half of its
+//! peak. A failed call counts as infinitely late: see [`tally`].
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::bench::usage;
 
 const NUMBER: &str = "B2";
 
-/// Clients at the peak.
+/// Clients for the measurement of the peak.
 const PEAK_CLIENTS: usize = 128;
 
-/// Connections of an open loop: more than are under way unless the server falls behind.
+/// Connections of an open loop: more than are in use unless the server falls behind.
 const CONNECTIONS: usize = 256;
 
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -30,11 +30,13 @@ const WANTED: f64 = 0.75;
 struct Pair {
     sends: Summary,
     promises: Summary,
-    /// The part of all cores that was busy meanwhile, with whatever it was.
+    /// The part of all cores that was busy meanwhile, with anything.
     sends_load: f64,
     promises_load: f64,
 }
 
+/// Measures B2.
+///
 /// # Errors
 /// When either side accepts nothing.
 pub async fn measure(sides: &Sides, plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section> {
@@ -84,7 +86,7 @@ async fn pair(sides: &Sides, ours: f64, theirs: f64, length: Duration) -> anyhow
     Ok(Pair { sends, promises, sends_load, promises_load })
 }
 
-/// What became of the calls, and how busy the machine was.
+/// The outcome of the calls, and the load of the machine.
 async fn open<C: Caller>(callers: Vec<C>, rate: f64, length: Duration) -> anyhow::Result<(Summary, f64)> {
     let load = Load::start(callers, rate, WARM_UP);
     tokio::time::sleep(WARM_UP).await;

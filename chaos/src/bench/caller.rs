@@ -1,4 +1,4 @@
-//! Who makes one durable write after another: a send of ours, or a put of etcd's, over a connection of its own.
+//! Makes one durable write after another, over a connection of its own: sends of the gateway, or puts of etcd.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,36 +14,36 @@ use crate::bench::etcd::rpc::Kv;
 use crate::bench::target::{Channel, Target};
 use crate::connection::Connection;
 
-/// Keys that the puts go round: as many as there are channels.
+/// Number of keys that the puts rotate through: as many as there are channels.
 const KEYS: u64 = 1_000;
 
 /// A promise that a write will not be lost.
 #[derive(Clone, Debug, Default)]
 pub struct Accepted {
-    /// Promised before the network had it.
+    /// Whether it was promised before the network had accepted the message.
     pub queued: bool,
     pub message_id: Option<String>,
 }
 
-/// One worker of a load. It has one call under way at a time.
+/// One worker of a load. It has one call in flight at a time.
 pub trait Caller: Send + 'static {
-    /// Makes write number `n` of the load and returns when it is promised.
+    /// Makes write number `n` of the load, and returns when it is promised.
     fn call(&mut self, n: u64) -> impl Future<Output = anyhow::Result<Accepted>> + Send;
 }
 
-/// Where sends go, as a balancer before the nodes would know it. Clones share it.
+/// The targets of sends, as a load balancer in front of the nodes would choose them. Clones share them.
 #[derive(Clone)]
 pub struct Balancer {
     nodes: Arc<Mutex<Arc<Vec<String>>>>,
 }
 
 impl Balancer {
-    /// Sends go to these API ports.
+    /// Distributes sends over these API ports.
     pub fn over(urls: Vec<String>) -> Self {
         Self { nodes: Arc::new(Mutex::new(Arc::new(urls))) }
     }
 
-    /// From now on sends go to these, and connections to others are left.
+    /// Changes the targets; connections to the old ones are closed.
     pub fn set(&self, urls: Vec<String>) {
         *self.nodes.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(urls);
     }
@@ -69,7 +69,7 @@ struct Answer<'a> {
 }
 
 impl Sends {
-    /// `count` workers that spread over a balancer's nodes; write `n` goes to channel `n`, round and round.
+    /// `count` workers, distributed over a balancer's nodes. Write `n` goes to channel `n` modulo their number.
     pub fn workers(count: usize, balancer: &Balancer, key: &str, channels: &[Channel]) -> Vec<Self> {
         let requests: Arc<Vec<_>> = Arc::new(channels.iter().map(request).collect());
         (0..count)
@@ -112,25 +112,27 @@ impl Caller for Sends {
     }
 }
 
-/// Path and body of a channel's sends, made once.
+/// Path and body of a channel's sends, which never change.
 pub fn request(channel: &Channel) -> (String, Bytes) {
     (format!("/v1/channels/{}/messages", channel.id), text(&channel.recipient))
 }
 
-/// A send of a text of 115 bytes.
+/// Body of a send with a text of 115 bytes.
 pub fn text(recipient: &str) -> Bytes {
     Bytes::from(format!(r#"{{"type":"text","to":"{recipient}","text":"{}"}}"#, "a text of fair length. ".repeat(5)))
 }
 
-/// Puts values through etcd's JSON side, each worker through one member.
+/// Puts values through etcd's JSON gateway, each worker through one member.
 pub struct JsonPuts {
     connection: Connection,
     value: Arc<str>,
 }
 
 impl JsonPuts {
+    /// `count` workers, distributed over the members.
+    ///
     /// # Errors
-    /// When a member's URL is none.
+    /// When a member's URL is invalid.
     pub fn workers(etcd: &Etcd, count: usize, value_bytes: usize) -> anyhow::Result<Vec<Self>> {
         let value: Arc<str> = STANDARD.encode(vec![b'x'; value_bytes]).into();
         let urls = etcd.urls();
@@ -139,10 +141,10 @@ impl JsonPuts {
         (0..count).map(worker).collect()
     }
 
-    /// One put to a member, for whoever asks whether it takes any.
+    /// Makes one put to a member.
     ///
     /// # Errors
-    /// When it does not.
+    /// When the member does not accept it.
     pub async fn put(connection: &mut Connection, key: u64, value: &str) -> anyhow::Result<()> {
         let key = STANDARD.encode(format!("channel-{key:06}"));
         let body = json!({ "key": key, "value": value }).to_string();
@@ -166,8 +168,10 @@ pub struct GrpcPuts {
 }
 
 impl GrpcPuts {
+    /// `count` workers, distributed over the members.
+    ///
     /// # Errors
-    /// When a member's URL is none.
+    /// When a member's URL is invalid.
     pub fn workers(etcd: &Etcd, count: usize, value_bytes: usize) -> anyhow::Result<Vec<Self>> {
         let urls = etcd.urls();
         let worker = |n: usize| Ok(Self { kv: Kv::new(&urls[n % urls.len()])?, value: vec![b'x'; value_bytes] });

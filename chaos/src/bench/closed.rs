@@ -1,4 +1,4 @@
-//! A closed loop: so many workers, each with one call under way at a time.
+//! A closed loop: a number of workers, each with one call in flight at a time.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,13 @@ use tokio::task::JoinHandle;
 use crate::bench::caller::Caller;
 use crate::bench::tally::{Summary, Tally};
 
-/// Runs before the clock starts: connections, caches, logs that grow for the first time.
+/// Time before the measurement, for connections, caches, and the first growth of logs.
 pub const WARM_UP: Duration = Duration::from_secs(2);
 
-/// For one call.
+/// Timeout of one call.
 const CALL: Duration = Duration::from_secs(30);
 
-/// After a refusal, which comes at once: asking again at once would measure nothing but refusals.
+/// Pause after a failure. Failures come at once: without a pause the loop would measure little else.
 const AFTER_REFUSAL: Duration = Duration::from_millis(10);
 
 /// Workers that call from `start - WARM_UP` to `end`.
@@ -25,8 +25,8 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// Sets the workers to work. Worker `w` of `W` makes the writes `w`, `w + W`, and so on: no two meet at one channel,
-    /// unless there are fewer channels than workers.
+    /// Starts the workers. Worker `w` of `W` makes the writes `w`, `w + W`, and so on, so that no two use the same
+    /// channel unless there are fewer channels than workers.
     pub fn start<C: Caller>(callers: Vec<C>, length: Duration) -> Self {
         let start = Instant::now() + WARM_UP;
         let end = start + length;
@@ -35,7 +35,7 @@ impl Loop {
         Self { start, end, workers: callers.into_iter().enumerate().map(worker).collect() }
     }
 
-    /// What they did between `start` and `end`.
+    /// The calls between `start` and `end`.
     ///
     /// # Errors
     /// When nothing was accepted.

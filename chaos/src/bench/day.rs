@@ -1,8 +1,8 @@
-//! Whether disk use stays bounded: days of steady load in minutes, with all that is kept for a time scaled down alike.
+//! Whether disk use stays bounded: days of steady load in minutes, with all retention periods scaled down accordingly.
 //!
-//! Sends go on at one rate, each heard of by a webhook, and everything that a node keeps is kept for seconds in place of
-//! days: history, deliveries, the log behind a snapshot, rows that wait for a table. Once all of that has come round, the
-//! folders of the nodes must not grow any more.
+//! Sends go on at one rate, each with a webhook, and everything that a node keeps is kept for seconds instead of days:
+//! history, deliveries, the log behind a snapshot, rows that wait for a table. Once all of that has expired at least
+//! once, the nodes' folders must not grow any more.
 
 use std::fs;
 use std::io;
@@ -18,7 +18,7 @@ use anyhow::ensure;
 use serde::Serialize;
 use serde_json::json;
 
-/// What a node keeps for days, in seconds; and what it keeps by size, small enough to come round several times.
+/// Retention by time, in seconds instead of days; and retention by size, small enough to be reached several times.
 const SCALED: [&str; 10] = [
     "history.retention=6s",
     "history.keep_ids=6s",
@@ -32,22 +32,22 @@ const SCALED: [&str; 10] = [
     "raft.buffer_bytes=1048576",
 ];
 
-/// A folder swings while its tables are compacted. What the second half may take beyond its own first window:
+/// Folders vary in size with compactions. By how much the second half may exceed its own first window:
 const GROWTH: f64 = 0.25;
-/// and so much more, of which compactions of small folders are made.
+/// and by how many MiB more, for compactions of small folders.
 const SWING_MIB: f64 = 8.0;
 
-/// How long it goes on.
+/// Load and duration of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub channels: usize,
     pub sends_per_second: u32,
     pub windows: usize,
-    /// Of one window.
+    /// Length of one window.
     pub length: Duration,
 }
 
-/// What stood at the end of a window.
+/// The state at the end of a window.
 #[derive(Clone, Debug, Serialize)]
 pub struct Window {
     /// Sends that the network had accepted by then.
@@ -56,7 +56,7 @@ pub struct Window {
     pub largest: Sizes,
 }
 
-/// What a node's folder takes on the disk.
+/// Disk space of a node's folder.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Sizes {
     pub log_mib: f64,
@@ -71,10 +71,10 @@ pub struct Day {
 }
 
 impl Day {
-    /// The most that the second half took, and what it may take.
+    /// The most space that the second half used, and its bound, in MiB.
     ///
     /// # Errors
-    /// When there are too few windows for halves.
+    /// When there are too few windows for two halves.
     pub fn bound(&self) -> anyhow::Result<(f64, f64)> {
         let later = &self.windows[self.windows.len() / 2..];
         ensure!(later.len() >= 2, "{} windows are too few", self.windows.len());
@@ -83,7 +83,7 @@ impl Day {
     }
 }
 
-/// Runs a cluster of its own; `tell` hears of each window.
+/// Measures a cluster of its own, and calls `tell` with each window.
 ///
 /// # Errors
 /// When a folder cannot be read, or sends fail.
@@ -103,7 +103,7 @@ pub async fn measure(plan: Plan, tell: impl Fn(&Window)) -> anyhow::Result<Day> 
     let mut windows = Vec::new();
     for _ in 0..plan.windows {
         tokio::time::sleep(plan.length).await;
-        // What the receiver remembers is not what is measured.
+        // Keeps the receiver's memory from growing; only nodes are measured.
         receiver.clear();
         let mut largest = Sizes::default();
         for node in cluster.dev().nodes {
@@ -130,9 +130,9 @@ fn sizes(node: &Path) -> io::Result<Sizes> {
     })
 }
 
-/// Bytes of blocks, as the disk gives them: files are written ahead of their length.
+/// Bytes of allocated blocks: files are preallocated beyond their length.
 fn taken(path: &Path) -> io::Result<u64> {
-    // Files come and go meanwhile.
+    // Files may disappear meanwhile.
     let gone_is_nothing = |error: io::Error| if error.kind() == io::ErrorKind::NotFound { Ok(0) } else { Err(error) };
     let facts = match fs::symlink_metadata(path) {
         Ok(facts) => facts,

@@ -1,4 +1,4 @@
-//! What a million channels and a million keys take of every node's memory: the directory holds them whole.
+//! The memory that a million channels and a million keys take in every node: the directory holds all of them.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use raft::directory::state::DirectoryState;
 use raft::machine::{Pairs, State, View};
 use serde::Serialize;
 
-/// Records of one account; accounts of this size are many.
+/// Records per account, so that there are many accounts.
 const OF_ONE_ACCOUNT: usize = 1_000;
 
-/// What so many records take.
+/// Memory of a number of records.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Memory {
     pub records: usize,
@@ -24,7 +24,7 @@ pub struct Memory {
     pub key_bytes_each: u64,
 }
 
-/// A store that keeps nothing: what is measured is memory alone.
+/// A store that keeps nothing, so that only memory is measured.
 struct Nowhere;
 
 impl View for Nowhere {
@@ -47,10 +47,10 @@ impl State for Nowhere {
     fn delete(&mut self, _: &[u8]) {}
 }
 
-/// Fills a directory and looks at what the process takes.
+/// Fills a directory and measures the memory of the process.
 ///
 /// # Errors
-/// When a record is refused, or the system does not say how much memory is in use.
+/// When a record is refused, or the memory in use cannot be read.
 pub fn measure(records: usize) -> anyhow::Result<Memory> {
     let mut state = DirectoryState::load(&Nowhere);
     let accounts: Vec<CustomerId> = (0..records.div_ceil(OF_ONE_ACCOUNT)).map(|_| CustomerId::new()).collect();
@@ -79,7 +79,7 @@ fn run(state: &mut DirectoryState, command: Command) -> anyhow::Result<()> {
     reply.map(drop).context("the directory refuses a record")
 }
 
-/// With a name and metadata of a usual length.
+/// A channel with a name and metadata of usual length.
 fn channel(customer: CustomerId, n: usize) -> ChannelRecord {
     let at = Timestamp(1_767_225_600_000 + n as i64);
     ChannelRecord {

@@ -1,4 +1,5 @@
-//! B5: from `kill -9` of an owner to the first accepted send of each of its channels, beside etcd's leader and its next put.
+//! B5: from `kill -9` of an owner to the first accepted send of each of its channels, beside etcd's leader and the next
+//! put.
 
 use std::time::{Duration, Instant};
 
@@ -23,28 +24,28 @@ const RATIO: f64 = 0.7;
 const MEDIAN_MS: f64 = 600.0;
 const WORST_MS: f64 = 1_000.0;
 
-/// Channels that are asked for.
+/// Channels that are probed.
 const CHANNELS: usize = 60;
 
-/// A put that a member has handed to the dead leader is answered by nobody for seven seconds: it is made again.
+/// Timeout of a put: one that a member has forwarded to the dead leader is not answered for seven seconds.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// What is put while etcd has no leader: `probe`, in Base64.
+/// The value of puts while etcd has no leader: `probe`, in Base64.
 const PROBE_VALUE: &str = "cHJvYmU=";
 
-/// Between two tries of one channel: finer than what is measured.
+/// Pause between two probes of one channel: finer than what is measured.
 const PROBE: Duration = Duration::from_millis(10);
 
-/// After that a trial has failed.
+/// Time after which a trial has failed.
 const GIVE_UP: Duration = Duration::from_secs(30);
 
 /// One kill.
 #[derive(Clone, Debug, Serialize)]
 pub struct Trial {
     pub node: u64,
-    /// The channels that the killed node owned.
+    /// The number of channels that the killed node owned.
     pub channels: usize,
-    /// To the first 202 of the first, the middle and the last of them.
+    /// Times to the first 202 of the first, the median and the last of them.
     pub first_ms: f64,
     pub median_ms: f64,
     pub last_ms: f64,
@@ -61,13 +62,13 @@ pub struct Summary {
     pub median_ms: f64,
     pub p99_ms: f64,
     pub worst_ms: f64,
-    /// Of the trials' last channels: when a killed node's work is taken over whole.
+    /// Median over the trials of the last channel's time: when all work of a killed node has been taken over.
     pub median_of_last_ms: f64,
-    /// From the kill of etcd's leader to its next put, one beside each trial.
+    /// Times from the kill of etcd's leader to the next put, one after each trial.
     pub etcd_ms: Vec<f64>,
 }
 
-/// The rows of a benchmark: owners and etcd's leaders in turns, then all sessions of a node.
+/// Measures B5 by kills of owners and of etcd's leader in turn.
 ///
 /// # Errors
 /// When a channel has no accepted send within [`GIVE_UP`], or etcd no put.
@@ -100,7 +101,7 @@ pub async fn section(sides: &mut Sides, plan: &Plan, tell: impl Fn(&str)) -> any
     Ok(Section { rows, details: json!({ NUMBER: summary }) })
 }
 
-/// Of each trial's middle channel to its neighbour's put.
+/// Ratio of each trial's median channel to the etcd measurement after it.
 fn ratios(summary: &Summary) -> Spread {
     Spread::of(summary.trials.iter().zip(&summary.etcd_ms).map(|(trial, etcd)| trial.median_ms / etcd))
 }
@@ -147,7 +148,8 @@ pub async fn measure(
     })
 }
 
-/// Kills etcd's leader and puts through the others until one is taken; milliseconds. All are back when it returns.
+/// Kills etcd's leader and puts through the others until one accepts; returns milliseconds, with all members running
+/// again.
 async fn strike_etcd(etcd: &mut Etcd) -> anyhow::Result<f64> {
     let leader = etcd.leader().await?;
     let mut urls = etcd.urls();
@@ -177,7 +179,7 @@ async fn strike_etcd(etcd: &mut Etcd) -> anyhow::Result<f64> {
     Ok(took.as_secs_f64() * 1_000.0)
 }
 
-/// Kills a node and asks for each of its channels, through the nodes that live, until each was accepted once.
+/// Kills a node, and probes each of its channels through the other nodes until a send was accepted.
 async fn strike(
     target: &Target,
     cluster: &Cluster,
@@ -185,7 +187,7 @@ async fn strike(
     owned: &[Channel],
 ) -> anyhow::Result<(Trial, Vec<f64>)> {
     let alive: Vec<_> = target.dev.nodes.iter().filter(|node| node.id != victim).collect();
-    // Connected beforehand: what is measured is the cluster, not the handshake.
+    // Connected before the kill, so that no handshake is measured.
     let mut probes = Vec::new();
     for (n, channel) in owned.iter().enumerate() {
         let mut connection = Connection::new(&alive[n % alive.len()].api, &target.dev.api_key)?;
@@ -238,7 +240,7 @@ async fn owned_by(target: &Target, channels: &[Channel], node: u64) -> anyhow::R
     Ok(channels.iter().zip(owners).filter(|(_, owner)| *owner == node).map(|(channel, _)| channel.clone()).collect())
 }
 
-/// Of sorted values; the nearest rank.
+/// The quantile of sorted values by nearest rank.
 fn quantile(sorted: &[f64], q: f64) -> f64 {
     let rank = (q * (sorted.len().saturating_sub(1)) as f64).round() as usize;
     sorted.get(rank).copied().unwrap_or(f64::NAN)

@@ -1,4 +1,4 @@
-//! B3: what it costs a send to come in through a node that does not own its channel.
+//! B3: the cost of a send through a node that does not own its channel.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -17,13 +17,15 @@ const NUMBER: &str = "B3";
 
 const WANTED_MS: f64 = 0.5;
 
-/// Channels that take turns: on all shards, so that every pair of nodes has its part.
+/// Channels that take turns. They are on all shards, so that every pair of nodes takes part.
 const CHANNELS: usize = 48;
 
 /// Sends of a round, each made twice.
 const SENDS: usize = 480;
 const QUICK_SENDS: usize = 192;
 
+/// Measures B3.
+///
 /// # Errors
 /// When a send is not accepted.
 pub async fn measure(sides: &Sides, plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section> {
@@ -42,7 +44,7 @@ pub async fn measure(sides: &Sides, plan: &Plan, tell: impl Fn(&str)) -> anyhow:
             let (channel, owner) = (&channels[n % channels.len()], owners[n % channels.len()]);
             let other = others.iter().filter(|node| **node != owner).nth(n / channels.len() % 2).copied();
             let other = other.context("there are three nodes")?;
-            // In turns, so that neither always comes after the other.
+            // Alternating, so that neither always comes second.
             let order = if n % 2 == 0 { [owner, other] } else { [other, owner] };
             for node in order {
                 let connection = nodes.get_mut(&node).context("an owner is a node")?;
@@ -74,7 +76,7 @@ pub async fn measure(sides: &Sides, plan: &Plan, tell: impl Fn(&str)) -> anyhow:
 /// The node that owns each channel.
 ///
 /// # Errors
-/// When the operator's port does not tell.
+/// When the operator's port does not answer as expected.
 pub async fn owners(target: &Cluster, channels: &[Channel]) -> anyhow::Result<Vec<u64>> {
     let operator = target.operator();
     let mut owners = Vec::new();

@@ -1,4 +1,4 @@
-//! B11: what a send costs a cluster of five nodes, beside one of three.
+//! B11: the cost of a send in a cluster of five nodes, beside one of three.
 
 use serde::Serialize;
 use serde_json::json;
@@ -11,18 +11,19 @@ use crate::bench::target::Target;
 
 const NUMBER: &str = "B11";
 
-/// What a send costs more: shards have three replicas in either.
+/// Permitted growth of the cost: shards have three replicas in both.
 const GROWTH: f64 = 1.1;
 
 const FEW: usize = 3;
 const MORE: usize = 5;
 
-/// More shards cut the same work into smaller entries, however many nodes there are: six are enough that each of five leads one.
+/// The same number of shards for both clusters, since more shards split the same work into smaller entries. With six,
+/// each of five nodes leads at least one.
 const SAME_SHARDS: &str = "--set=cluster.shards=6";
 
 const SENDERS: usize = 32;
 
-/// One pair: what a send cost the nodes in milliseconds, and how many were accepted a second.
+/// A pair of measurements: the processor time of a send at all nodes, and the rate of accepted sends.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Pair {
     few_ms: f64,
@@ -31,7 +32,7 @@ struct Pair {
     more_per_second: f64,
 }
 
-/// Both clusters stand side by side and are measured in turns, as the machine wanders.
+/// Measures B11. Both clusters run side by side and are measured in turn, as the machine's speed drifts.
 ///
 /// # Errors
 /// When a channel cannot be paired, or no send is accepted.

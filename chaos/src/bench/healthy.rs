@@ -1,4 +1,4 @@
-//! How soon an endpoint that is well hears of what comes in, while others are not.
+//! How soon a healthy endpoint receives inbound messages while others fail.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bench::target::{Channel, FIRST_RECIPIENT};
 
-/// Between two messages to the channel: the rate that its customer sees, not a load.
+/// Pause between two messages to the channel: they are a probe, not a load.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// For the last of them to be heard of.
+/// Timeout for the last webhook.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// From a phone's writing to the webhook.
+/// Time from a phone's message to the webhook.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Latency {
     pub events: u64,
@@ -36,8 +36,10 @@ pub struct Healthy {
 }
 
 impl Healthy {
+    /// Creates the endpoint of a channel.
+    ///
     /// # Errors
-    /// When a step is answered otherwise than it should.
+    /// When a request is refused.
     pub async fn prepare(dev: &Dev, api: &Api, channel: &Channel) -> anyhow::Result<Self> {
         let receiver = Receiver::start().await;
         let body = json!({
@@ -49,10 +51,10 @@ impl Healthy {
         Ok(Self { receiver, simulator, number: channel.number.clone() })
     }
 
-    /// Lets a phone write until `stop`, and waits until all of it was heard of.
+    /// Lets a phone write until `stop`, and waits until all its messages were delivered.
     ///
     /// # Errors
-    /// When a message is refused, or not heard of in time.
+    /// When a message is refused, or not delivered in time.
     pub async fn measure(&self, stop: CancellationToken) -> anyhow::Result<Latency> {
         self.receiver.clear();
         let mut written = HashMap::new();
@@ -73,7 +75,7 @@ impl Healthy {
         for request in self.receiver.received() {
             let text =
                 request.json()["data"]["body"]["text"].as_str().map(str::to_owned).context("a message has a text")?;
-            // The first time that it was heard of.
+            // Only the first delivery of a message counts.
             if let Some(at) = written.remove(&text) {
                 latencies.record(request.at.duration_since(at).unwrap_or_default().as_micros() as u64)?;
             }

@@ -1,5 +1,5 @@
-//! B4: how soon a webhook receiver hears of an event, at 500 events a second, with all receivers well and with a tenth of
-//! them hanging.
+//! B4: how soon a webhook receiver gets an event, at 500 events per second, with all receivers healthy and with a tenth
+//! of them hanging.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -27,24 +27,24 @@ const PER_SECOND: f64 = 500.0;
 const WANTED_MS: f64 = 50.0;
 const WANTED_RATIO: f64 = 1.2;
 
-/// Endpoints, each of one channel; an account has fifty at most.
+/// Endpoints of one channel each; an account may have fifty.
 const ENDPOINTS: usize = 40;
 const HANGING: usize = ENDPOINTS / 10;
 
-/// Phones that write in turns: messages of one conversation are delivered one after the other.
+/// Phones that write in turn, since messages of one conversation are delivered one after the other.
 const WRITERS: u64 = 97;
 
 const CONNECTIONS: usize = 64;
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// For the last event to be heard of.
+/// Timeout for the last event.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(250);
 
-/// For the next probe of an endpoint whose circuit is open, which comes every thirty seconds.
+/// Timeout for the next probe of an endpoint with an open circuit breaker, which comes every thirty seconds.
 const PROBED: Duration = Duration::from_secs(90);
 
-/// From the time at which a phone should have written, to the receiver.
+/// Times from when a phone should have written to the receiver.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Heard {
     events: u64,
@@ -53,8 +53,10 @@ struct Heard {
     max_ms: f64,
 }
 
+/// Measures B4.
+///
 /// # Errors
-/// When an event is not heard of in time.
+/// When an event is not delivered in time.
 pub async fn measure(sides: &Sides, plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section> {
     let receiver = Receiver::start().await;
     let api = sides.target.api();
@@ -108,7 +110,7 @@ async fn endpoints(api: &Api, channels: &[Channel], receiver: &Receiver) -> anyh
     Ok(ids)
 }
 
-/// Phones write to all channels in turn, and the first `hanging` receivers never answer.
+/// Phones write to all channels in turn; the first `hanging` receivers never answer.
 async fn heard(
     sides: &Sides,
     channels: &[Channel],
@@ -126,7 +128,7 @@ async fn heard(
     let written = load.end().await?;
     ensure!(written.summary.failed == 0, "phones could not write: {:?}", written.summary.first_failure);
 
-    // Of the same endpoints, whether the others hang or not.
+    // The same endpoints are counted whether the others hang or not.
     let is_well = |n: u64| n as usize % channels.len() >= HANGING;
     let counted = (0..written.calls).filter(|n| is_well(*n) && written.time_of(*n) >= written.counted_from);
     let mut waited_for: HashMap<String, u64> = counted.map(|n| (text(n), n)).collect();
@@ -135,7 +137,7 @@ async fn heard(
     loop {
         for request in receiver.take() {
             let body = request.json();
-            // The first time that it was heard of.
+            // Only the first delivery of an event counts.
             let Some(n) = body["data"]["body"]["text"].as_str().and_then(|text| waited_for.remove(text)) else {
                 continue;
             };
@@ -157,7 +159,7 @@ async fn heard(
     })
 }
 
-/// Gives up what an endpoint left unanswered, so that the next measurement begins without it.
+/// Purges what an endpoint left unanswered, so that the next measurement begins without it.
 async fn give_up(api: &Api, endpoint: &str) -> anyhow::Result<()> {
     let path = format!("/v1/webhook-deliveries?endpoint_id={endpoint}&state=pending,retrying,paused");
     want(api.delete(&path).await, 202)?;
@@ -172,7 +174,7 @@ async fn give_up(api: &Api, endpoint: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Writes to channels whose receivers hung, and waits until each hears of it: their circuits are closed then.
+/// Writes to channels whose receivers hung, and waits until each receives it: their circuit breakers are closed then.
 async fn recover(sides: &Sides, channels: &[Channel], receiver: &Receiver) -> anyhow::Result<()> {
     receiver.clear();
     let mut phones = Phones::new(&sides.target.dev.simulator, &numbers(channels))?;

@@ -1,9 +1,9 @@
-//! B7: what an idle channel costs in memory, at its owner and at a replica; and B8: what a send costs in processor time
-//! when there are more channels. Both need a cluster that grows.
+//! B7: the memory of an idle channel at its owner and at a replica; and B8: the processor time of a send as the number
+//! of channels rises. Both need a growing cluster.
 //!
-//! One node is drained before the first channel is made, so that it never owns any: what grows there is the replica's part.
-//! Sends have a twin at a second cluster that keeps the first size, measured in turns: a machine that becomes slower does
-//! so on both sides.
+//! One node is drained before the first channel is created and never owns any, so that its growth is the share of a
+//! replica. Sends are measured in turn with those at a twin, a second cluster that keeps the first size: if the machine
+//! becomes slower, it does so on both sides.
 
 use std::time::{Duration, Instant};
 
@@ -21,48 +21,51 @@ use crate::bench::usage;
 const MEMORY: &str = "B7";
 const PROCESSOR: &str = "B8";
 
-/// KiB a channel.
+/// Targets in KiB per channel.
 const OWNER: f64 = 9.0;
 const REPLICA: f64 = 1.2;
 const WHOLE: f64 = OWNER + 2.0 * REPLICA;
 
-/// What three nodes with so many channels take together at rest, in MiB, and what each takes of a core.
+/// For a cluster of `AT_REST` channels at rest: target of all nodes' memory in MiB, and of each node's part of a core.
 const AT_REST: usize = 1_000;
 const TOGETHER_MIB: f64 = 500.0;
 const CORES_EACH: f64 = 0.02;
 
-/// Above and below.
+/// Permitted deviation of the ratio in both directions.
 const WITHIN: f64 = 0.15;
 
-/// Below that, what nodes set up once (caches, logs, tables in memory) outweighs what channels take.
+/// With fewer channels, there is no target: one-time memory of nodes (caches, logs, memtables) outweighs that of
+/// channels.
 const ENOUGH: usize = 10_000;
 
-/// Sessions that a node takes: half of the most channels, and some, as two nodes own them.
+/// Sessions that a node may hold: half of the most channels and some reserve, as two nodes own them.
 const ROOM: usize = 200_000;
 
 const SENDERS: usize = 32;
 
-/// A cluster is at rest when no node's memory, and not the processor time that they take together, has changed by more than
-/// this for so long: files are compacted for a while after channels were paired.
+/// A cluster is at rest when neither any node's memory nor the processor time of all nodes together has changed by more
+/// than this for `STILL`: after channels were paired, compactions go on for a while.
 const STILL_KIB: u64 = 512;
 const STILL_CORES: f64 = 0.05;
 const STILL: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One size of the cluster.
+/// The measurements at one number of channels.
 #[derive(Clone, Debug, Serialize)]
 struct Size {
     channels: usize,
     /// Of the nodes in order; the last one owns nothing.
     resident_kib: Vec<u64>,
-    /// What all nodes together take of the processor while nothing is sent.
+    /// Cores that all nodes together use while nothing is sent.
     idle_cores: f64,
     simulator_kib: u64,
     paired_per_second: f64,
-    /// Milliseconds of all nodes for a send, here and at the twin.
+    /// Processor time of all nodes per send in milliseconds, here and at the twin.
     cpu_ms: Vec<(f64, f64)>,
 }
 
+/// Measures B7 and B8.
+///
 /// # Errors
 /// When a channel cannot be paired, or sends are not accepted.
 pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section> {
@@ -70,7 +73,7 @@ pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section
     let room = || Options::nodes(3).arg(&format!("--set=node.max_channels={ROOM}"));
     let (target, twin) = (Target::start_with(room()).await, Target::start_with(room()).await);
     for side in [&target, &twin] {
-        // Both clusters have node 2 drained, so that sends find as many owners in the one as in the other.
+        // Both clusters have one node drained, so that sends find the same number of owners in both.
         side.drain(2).await?;
     }
     let first = plan.sizes.first().copied().unwrap_or_default();
@@ -81,7 +84,7 @@ pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section
     for count in &plan.sizes {
         match grow(&target, *count, (&twin, &twins), plan, &tell).await {
             Ok(size) => sizes.push(size),
-            // What smaller sizes showed stands.
+            // The results of smaller sizes remain valid.
             Err(error) if sizes.len() > 1 => {
                 let why = format!("{count} channels were not reached: {error:#}");
                 tell(&why);
@@ -110,8 +113,8 @@ async fn grow(
     let channels = target.channels(count, false).await?;
     let paired_per_second = (count as f64 - there as f64) / began.elapsed().as_secs_f64();
     tell(&format!("{count} channels, paired at {paired_per_second:.0}/s"));
-    // What nodes keep of sends, whoever made them (caches, tables in memory, their allocator's reserve), is there before
-    // memory is looked at for the first time, so that it is no part of what channels add.
+    // At the first size, sends come before the first measurement of memory, so that what nodes keep of sends (caches,
+    // tables in memory, the allocator's reserve) does not count as memory of channels.
     let mut cpu_ms = Vec::new();
     if there == 0 {
         cpu_ms = cost(target, &channels, twin, plan, tell).await?;
@@ -129,7 +132,7 @@ async fn grow(
     Ok(Size { channels: count, resident_kib, idle_cores, simulator_kib, paired_per_second, cpu_ms })
 }
 
-/// What a send costs the nodes, here and at the twin, in milliseconds.
+/// Processor time of a send at all nodes, here and at the twin, in milliseconds.
 async fn cost(
     target: &Target,
     channels: &[Channel],
@@ -140,7 +143,7 @@ async fn cost(
     let mut pairs = Vec::new();
     let mut channels = channels.to_vec();
     for _ in 0..plan.pairs {
-        // Each at other channels, as far as there are: most of many have not sent for a while.
+        // Each round uses other channels, if there are enough: most of many channels have not sent for a while.
         let next = channels.len() / plan.pairs;
         channels.rotate_left(next);
         let beside = sends::measure(twin, twins, SENDERS, plan.length).await?.cpu_ms_per_send.nodes;
@@ -151,7 +154,7 @@ async fn cost(
     Ok(pairs)
 }
 
-/// The nodes' memory, and the cores that they keep busy, once the cluster is at rest.
+/// The nodes' memory, and the cores that they use, once the cluster is at rest.
 async fn rest(target: &Target) -> anyhow::Result<(Vec<u64>, f64)> {
     let memory =
         || target.dev.nodes.iter().map(|node| usage::resident_kib(node.pid)).collect::<anyhow::Result<Vec<_>>>();
@@ -190,14 +193,14 @@ fn memory(sizes: &[Size]) -> Vec<Row> {
             .note(&made_of)
     };
     vec![
-        // Two replicas and the owner are on three nodes.
+        // The three nodes together have two replicas and the owner of a channel.
         row("owner", whole - 2.0 * replica, goal(OWNER)),
         row("replica", replica, goal(REPLICA)),
         row("over three nodes", whole, goal(WHOLE)).note(format!("{made_of}: {}", shown.join(", "))),
     ]
 }
 
-/// What nodes take that have nothing to do.
+/// Memory and processor time of nodes without load.
 fn at_rest(size: &Size) -> [Row; 2] {
     let (nodes, channels) = (size.resident_kib.len(), size.channels);
     let mib = size.resident_kib.iter().sum::<u64>() as f64 / 1_024.0;
@@ -207,7 +210,7 @@ fn at_rest(size: &Size) -> [Row; 2] {
     [memory, Row::new(MEMORY, "the same, of a core each", cores, "", Goal::AtMost(CORES_EACH))]
 }
 
-/// A size that was wanted and not reached is a target that was missed, and no smaller table.
+/// A size that was not reached is a missed target, not just a shorter table.
 fn short(sizes: &[Size], wanted: &[usize], why: String) -> Row {
     let most = sizes.last().map_or(0, |size| size.channels);
     let goal = Goal::AtLeast(wanted.iter().copied().max().unwrap_or_default() as f64);
@@ -230,7 +233,7 @@ fn processor(sizes: &[Size]) -> Vec<Row> {
     rows.collect()
 }
 
-/// Of the straight line that fits points best; not a number for fewer than two.
+/// Slope of the least-squares line through points; NaN for fewer than two.
 fn slope(points: impl Iterator<Item = (f64, f64)>) -> f64 {
     let points: Vec<_> = points.collect();
     let mean = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / points.len() as f64;
@@ -242,7 +245,7 @@ fn slope(points: impl Iterator<Item = (f64, f64)>) -> f64 {
 }
 
 impl Target {
-    /// Has a node transfer what it owns, and waits until it owns nothing. The nodes are counted from 0.
+    /// Drains a node, and waits until it owns nothing. Nodes are counted from 0.
     ///
     /// # Errors
     /// When it still owns something after a minute.
@@ -262,7 +265,7 @@ impl Target {
 mod tests {
     use super::*;
 
-    /// Of a cluster that takes 14 KiB a channel at the owner and 2 KiB at a replica.
+    /// A cluster that takes 14 KiB per channel at the owner and 2 KiB at a replica.
     fn size(channels: usize) -> Size {
         Size {
             channels,

@@ -1,5 +1,5 @@
-//! B9: a fourth node joins, takes its share and gives it back while sends go on: how many fail, and how many replicas moved
-//! that need not have. Each round has a new node, as the id of one that was removed is spent.
+//! B9: a fourth node joins, takes its share and gives it back while sends go on: how many sends fail, and how many
+//! replicas move unnecessarily. Each round uses a new node, as the id of a removed one cannot be used again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -26,10 +26,10 @@ const CHANNELS: usize = 48;
 const CONNECTIONS: usize = 128;
 const WARM_UP: Duration = Duration::from_secs(2);
 
-/// The first node that comes and goes.
+/// The first node that joins and leaves.
 const FOURTH: u64 = 4;
 
-/// One node's coming and going.
+/// The results for one node.
 #[derive(Clone, Debug, Serialize)]
 struct Round {
     node: u64,
@@ -42,14 +42,16 @@ struct Round {
 }
 
 impl Round {
-    /// What comes to the node must, and what it gives back goes to one other node each.
+    /// Replicas that moved beyond the minimum: each of its share moves to it and away once.
     fn above(&self) -> usize {
         (self.joined + self.drained).saturating_sub(2 * self.share)
     }
 }
 
+/// Measures B9.
+///
 /// # Errors
-/// When a step of the cluster's does not come to its end, or a send that was taken does not arrive once.
+/// When a change of the cluster does not complete, or an accepted send does not arrive exactly once.
 pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section> {
     let mut grown = Grown::start().await;
     grown.join(1, 2).await;
@@ -64,7 +66,7 @@ pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section
         let paired = tenant.paired(&format!("Channel {n}")).await;
         channels.push(Channel { id: paired.id, recipient: recipient.clone(), number: paired.number });
     }
-    // Clients call the nodes that stay: one that joins takes part as an owner and as a replica, and no client knows it.
+    // Clients call only the nodes that stay; a new node takes part as an owner and as a replica.
     let nodes: Vec<String> = grown.cluster.dev().nodes.into_iter().map(|node| node.api).collect();
     let mut rounds = Vec::new();
     for node in (FOURTH..).take(if plan.quick { 1 } else { plan.pairs }) {
@@ -73,7 +75,7 @@ pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section
         tokio::time::sleep(WARM_UP + plan.length).await;
         let (with, after) = come_and_go(&mut grown, node).await?;
         let outcome = load.end().await?;
-        // A removed node serves nothing any more, and would take processor time from the others.
+        // A removed node serves nothing, but would take processor time from the others.
         grown.kill(node);
         grown.cluster.note_gone(node);
 
@@ -97,7 +99,7 @@ pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section
     Ok(Section { rows: rows(&rounds), details: json!({ NUMBER: rounds }) })
 }
 
-/// A node joins, takes its share and gives it back. The layouts that were reached.
+/// A node joins, takes its share and gives it back. Returns both resulting layouts.
 async fn come_and_go(grown: &mut Grown, node: u64) -> anyhow::Result<(Value, Value)> {
     grown.join(3, node).await;
     let applied = grown.command(1, &["layout", "apply", "--yes"]).await;
@@ -108,7 +110,7 @@ async fn come_and_go(grown: &mut Grown, node: u64) -> anyhow::Result<(Value, Val
     Ok((with, grown.settled(1, 3, &[node]).await))
 }
 
-/// The worst round counts, for both.
+/// Both rows show the worst round.
 fn rows(rounds: &[Round]) -> Vec<Row> {
     let spread = |of: &dyn Fn(&Round) -> f64| Spread::of(rounds.iter().map(of));
     let sum = |of: &dyn Fn(&Round) -> usize| rounds.iter().map(of).sum::<usize>();
@@ -143,7 +145,7 @@ fn replicas(layout: &Value) -> anyhow::Result<Replicas> {
     shards.collect::<Option<_>>().context("a shard has a number and replicas")
 }
 
-/// Replicas that are where there was none.
+/// The number of replicas at nodes that had none of the shard before.
 fn moved(from: &Replicas, to: &Replicas) -> usize {
     to.iter().map(|(shard, nodes)| from.get(shard).map_or(nodes.len(), |old| nodes.difference(old).count())).sum()
 }

@@ -1,4 +1,4 @@
-//! B10: how many calls a bucket lets pass through three nodes above what it allows.
+//! B10: how many calls a bucket admits through three nodes beyond what it allows.
 
 use std::time::Duration;
 
@@ -18,11 +18,13 @@ const NUMBER: &str = "B10";
 const BURST: f64 = 200.0;
 const PER_SECOND: f64 = 100.0;
 
-/// Callers at each node: they ask for many times what is allowed.
+/// Callers at each node: enough to request many times what is allowed.
 const CALLERS: usize = 8;
 
+/// Measures B10.
+///
 /// # Errors
-/// When a call is answered otherwise than by the bucket.
+/// When a call is answered by anything but the bucket.
 pub async fn measure(sides: &Sides, plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section> {
     let cluster = sides.target.cluster.as_ref().context("limits are set in a cluster of its own")?;
     let mut trials = Vec::new();
@@ -49,7 +51,7 @@ pub async fn measure(sides: &Sides, plan: &Plan, tell: impl Fn(&str)) -> anyhow:
 struct Storm {
     asked: u64,
     admitted: u64,
-    /// Burst and what came back since the first call.
+    /// The burst, and the refill since the first call.
     allowed: f64,
 }
 
@@ -65,7 +67,7 @@ async fn storm(cluster: &Cluster, length: Duration) -> anyhow::Result<Storm> {
             anyhow::Ok(tokio::spawn(async move {
                 let (mut asked, mut admitted) = (0, 0);
                 while began.elapsed() < length {
-                    // Refused for its body once it has passed the bucket: a call that costs nothing else.
+                    // A cheap call: once admitted by the bucket it is refused for its body.
                     let response = connection.post("/v1/channels", Bytes::from_static(b"{}")).await?;
                     ensure!(matches!(response.status, 400 | 429), "a call was answered {}", response.status);
                     asked += 1;

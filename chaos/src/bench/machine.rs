@@ -1,4 +1,4 @@
-//! What is measured and the machine under it: what they are, and how long its disk takes to keep something.
+//! The program and the machine that are measured, with the duration of a disk sync.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -12,31 +12,31 @@ use serde::Serialize;
 
 use crate::commands::said;
 
-/// Bytes of one write: about what a batch of a quiet log is.
+/// Bytes of one write: about a batch of a quiet log.
 const BLOCK: usize = 4_096;
 
-/// Writes are measured over a file of this length that is there already, as logs are whose files are used again.
+/// Writes go over an existing file of this length, as logs reuse their files.
 const FILE_BLOCKS: u64 = 1_024;
 
 const SYNCS: usize = 1_000;
 
-/// What figures are worth nothing without.
+/// Facts without which the figures mean nothing.
 #[derive(Clone, Debug, Serialize)]
 pub struct Facts {
-    /// What the measured gateway says of itself: its release, and whether it is a build for tests.
+    /// The gateway's own version output: its release, and whether it is a build for tests.
     pub program: String,
     pub cores: usize,
     pub processor: String,
     pub kernel: String,
     pub memory_mib: u64,
-    /// Of 1, 5 and 15 minutes, when the measurements began.
+    /// Load averages of 1, 5 and 15 minutes when the measurements began.
     pub load: [f64; 3],
-    /// Of the folder that clusters and etcd lie in.
+    /// The file system of the folder of clusters and etcd.
     pub file_system: String,
     pub fdatasync: Fdatasync,
 }
 
-/// A write of 4 KiB over old bytes of a file, and `fdatasync`.
+/// Duration of a write of 4 KiB over existing bytes of a file, with `fdatasync`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Fdatasync {
     pub p50_ms: f64,
@@ -44,10 +44,11 @@ pub struct Fdatasync {
 }
 
 impl Facts {
-    /// Looks at the machine and at the file system of the temporary folder, where clusters and etcd keep their data.
+    /// Reads the facts of the machine and of the temporary folder's file system, where clusters and etcd keep their
+    /// data.
     ///
     /// # Errors
-    /// When the folder cannot be written, or the kernel does not tell.
+    /// When the folder cannot be written, or the kernel's files cannot be read.
     pub fn now() -> anyhow::Result<Self> {
         let folder = std::env::temp_dir();
         let processor = read("/proc/cpuinfo")?;
@@ -70,7 +71,7 @@ impl Facts {
         })
     }
 
-    /// For people.
+    /// The facts for people.
     pub fn lines(&self) -> String {
         let [one, five, fifteen] = self.load;
         format!(
@@ -96,12 +97,12 @@ fn program() -> anyhow::Result<String> {
     Ok(told.trim().replace('\n', ", "))
 }
 
-/// Type and options of the mount that a folder lies on.
+/// Type and options of the mount that contains a folder.
 fn file_system(folder: &Path) -> anyhow::Result<String> {
     let folder = folder.canonicalize()?;
     let mounts = read("/proc/self/mounts")?;
     let mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    // The last of the longest: later mounts lie over earlier ones.
+    // The last one of the longest path, as later mounts hide earlier ones.
     let mount =
         mounts.filter(|mount| mount.len() > 3 && folder.starts_with(mount[1])).max_by_key(|mount| mount[1].len());
     Ok(mount.map_or_else(|| "unknown".to_owned(), |mount| format!("{} ({})", mount[2], mount[3])))

@@ -1,22 +1,23 @@
-//! Measurements of a real cluster on this machine, beside etcd on the same machine.
+//! Benchmarks of a real cluster on this machine, beside etcd on the same machine.
 //!
-//! What is measured, by the numbers of the targets:
+//! Benchmarks, by the numbers of the targets:
 //!
-//! - B1 [`throughput`], B2 [`accepting`], B3 [`forwarding`], B4 [`hearing`], B5 [`failover`], [`returning`] and [`moving`],
-//!   B6 [`restarting`], B7 and B8 [`idle`], B9 [`joining`], B10 [`limiting`], B11 [`growing`]; [`suite`] runs them.
-//! - [`sends`] and [`waiting`] have no targets: what sends cost, and what deliveries that wait cost them.
-//! - [`day`]: whether disk use stays bounded. [`directory`]: what channels and keys take of every node's memory.
+//! - B1 [`throughput`], B2 [`accepting`], B3 [`forwarding`], B4 [`hearing`], B5 [`failover`], [`returning`] and
+//!   [`moving`], B6 [`restarting`], B7 and B8 [`idle`], B9 [`joining`], B10 [`limiting`], B11 [`growing`]; [`suite`]
+//!   runs them.
+//! - [`sends`] and [`waiting`] have no targets: the cost of sends, and what pending deliveries add to it.
+//! - [`day`]: whether disk use stays bounded. [`directory`]: memory of channels and keys in every node.
 //!
-//! With what:
+//! Their parts:
 //!
 //! - [`plan`]: how much is measured, and the two sides that are compared.
-//! - [`target`]: the cluster that is measured, its own or one that runs already, and its connected channels.
-//! - [`etcd`]: the peer.
-//! - [`caller`]: who makes writes; [`closed`] and [`open`]: when; [`tally`]: what became of them.
+//! - [`target`]: the measured cluster, a new or a running one, and its connected channels.
+//! - [`etcd`]: the system for comparison.
+//! - [`caller`]: makes writes; [`closed`] and [`open`]: the two kinds of loops; [`tally`]: counts outcomes.
 //! - [`usage`]: processor time, fsyncs and log bytes of the processes under load.
-//! - [`healthy`]: how soon an endpoint that is well hears of an event meanwhile.
-//! - [`machine`]: what all of it ran on.
-//! - [`results`]: rows against targets; [`report`]: lines for people while it runs.
+//! - [`healthy`]: how soon a healthy endpoint receives events meanwhile.
+//! - [`machine`]: the machine that all of it ran on.
+//! - [`results`]: rows against targets; [`report`]: lines for people during a run.
 
 pub mod accepting;
 pub mod caller;

@@ -1,4 +1,4 @@
-//! B5, its third part: how long sends wait while their shard moves to another node as planned.
+//! B5, third part: how long sends wait during a planned move of their shard's leadership.
 
 use std::time::{Duration, Instant};
 
@@ -18,14 +18,14 @@ const NUMBER: &str = "B5";
 
 const WANTED_MS: f64 = 50.0;
 
-/// Channels among which those of one shard are looked for.
+/// Channels among which those of one shard are looked up.
 const CHANNELS: usize = 60;
 
 const PER_SECOND: f64 = 200.0;
 const CONNECTIONS: usize = 32;
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// Sends go on for so long behind a move.
+/// Sends go on for this long after a move.
 const BEHIND: Duration = Duration::from_millis(500);
 
 const LOOK: Duration = Duration::from_millis(10);
@@ -38,10 +38,10 @@ struct Trial {
     sends: Summary,
 }
 
-/// Moves one shard's leadership to another replica and back, again and again, under an open loop of sends to its channels alone.
+/// Moves one shard's leadership to another replica and back repeatedly, under an open loop of sends to its channels.
 ///
 /// # Errors
-/// When a move does not come to its end.
+/// When a move does not complete.
 pub async fn measure(
     target: &Target,
     channels: &[Channel],

@@ -1,6 +1,6 @@
-//! An open loop: calls begin when their time has come, whether earlier ones were answered or not, and their latency counts
-//! from the time at which they should have begun. A server that stands still is charged for everything that it kept
-//! waiting, which a closed loop forgets.
+//! An open loop: calls begin at their intended times, whether earlier ones were answered or not, and their latency
+//! counts from these times. So a server that stalls is charged with every call that it kept waiting, which a closed
+//! loop would not see.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,13 +14,13 @@ use tokio::task::JoinHandle;
 use crate::bench::caller::Caller;
 use crate::bench::tally::{Summary, Tally};
 
-/// For one call.
+/// Timeout of one call.
 const CALL: Duration = Duration::from_secs(30);
 
-/// The longest nap of the pacer, so that it hears soon that it shall stop.
+/// Longest sleep of the pacer, so that it notices soon that it must stop.
 const NAP: Duration = Duration::from_millis(20);
 
-/// A load that runs until it is told to end.
+/// A load that runs until [`Self::end`].
 pub struct Load {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<anyhow::Result<Tally>>>,
@@ -29,23 +29,23 @@ pub struct Load {
 
 struct Shared {
     begin: Instant,
-    /// Earlier calls are made and not counted.
+    /// Calls before this time are made but not counted.
     counted_from: Instant,
     per_second: f64,
-    /// Calls whose time has come and that no worker has taken.
+    /// A permit for each call that is due and that no worker has taken.
     due: Semaphore,
     /// The number of the next call.
     next: AtomicU64,
     stop: AtomicBool,
 }
 
-/// What became of a load.
+/// The results of a load.
 pub struct Outcome {
     pub summary: Summary,
-    /// Calls that no worker was free for until the end; their waits are in the latencies.
+    /// Due calls without a free worker until the end; their waiting times are in the latencies.
     pub unserved: u64,
     pub taken: Vec<String>,
-    /// Calls that were made, those of the warm-up too.
+    /// Calls that were made, including the warm-up.
     pub calls: u64,
     pub counted_from: SystemTime,
     begin: SystemTime,
@@ -66,8 +66,8 @@ impl Shared {
 }
 
 impl Load {
-    /// Has the workers make `per_second` calls a second, and counts those whose time comes after the warm-up. There should
-    /// be more workers than calls under way at any time; if all are busy, calls wait for one and their waits count.
+    /// Makes `per_second` calls a second, and counts those that are due after the warm-up. There should be more workers
+    /// than calls in flight at any time. If all are busy, calls wait for one, and their waiting times count.
     pub fn start<C: Caller>(callers: Vec<C>, per_second: f64, warm_up: Duration) -> Self {
         let begin = Instant::now();
         let shared = Arc::new(Shared {
@@ -86,7 +86,7 @@ impl Load {
         Self { shared, workers, pacer }
     }
 
-    /// Makes no more calls, and waits for the answers of those under way.
+    /// Makes no more calls, and waits for the answers of those in flight.
     ///
     /// # Errors
     /// When nothing was accepted.
@@ -124,7 +124,8 @@ impl Load {
     }
 }
 
-/// Lets calls go at their times. A thread: the runtime's timer knows milliseconds, of which a call may take one.
+/// Releases calls at their times, on a thread of its own: the runtime's timer has a resolution of 1 ms, as long as a
+/// call.
 fn pace(shared: &Shared) {
     let mut released = 0_u64;
     while !shared.stop.load(Ordering::Acquire) {
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
     use crate::bench::caller::Accepted;
 
-    /// Stands still for a while at one call, and answers all others at once.
+    /// Stalls for a while at one call, and answers all others at once.
     struct Stalls {
         at: u64,
         during: Duration,
@@ -180,7 +181,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let summary = load.end().await.unwrap().summary;
-        // 200 calls of some 500 should have begun during the stall: half of them waited for more than 200 ms.
+        // Some 200 of 500 calls are due during the stall; half of them wait for more than 200 ms.
         assert!(summary.max_ms >= 400.0, "{summary:?}");
         assert!(summary.p99_ms > 350.0, "a closed loop would have seen one slow call in 500: {summary:?}");
         assert!(summary.p50_ms < 200.0, "{summary:?}");

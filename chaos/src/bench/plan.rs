@@ -9,19 +9,19 @@ use crate::bench::target::{Channel, Target};
 /// How much is measured.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Shorter than figures should be taken from.
+    /// Whether the run is too short for reliable figures.
     pub quick: bool,
-    /// Measurements of ours, each with one of etcd's beside it.
+    /// Measurements of the gateway, each with one of etcd beside it.
     pub pairs: usize,
-    /// Length of each.
+    /// Length of each measurement.
     pub length: Duration,
     /// Kills of an owner, and of etcd's leader.
     pub trials: usize,
     /// Channels that sends go to.
     pub channels: usize,
-    /// Sessions that a killed node holds at least.
+    /// The fewest sessions of a killed node.
     pub sessions: usize,
-    /// Idle channels, from the fewest to the most: two sizes at least, as they are compared.
+    /// Numbers of idle channels, ascending; at least two, as they are compared.
     pub sizes: Vec<usize>,
 }
 
@@ -38,7 +38,7 @@ impl Plan {
         }
     }
 
-    /// All of it within eight minutes.
+    /// A plan of at most eight minutes.
     pub fn quick() -> Self {
         Self {
             quick: true,
@@ -52,25 +52,25 @@ impl Plan {
     }
 }
 
-/// Ours and etcd's, side by side, for the benchmarks that compare them or need nothing of their own.
+/// The gateway and etcd, side by side, for benchmarks that compare them or need no cluster of their own.
 pub struct Sides {
     pub target: Target,
     pub channels: Vec<Channel>,
     pub etcd: Etcd,
-    /// What makes the same promise on etcd.
+    /// Programs that make the same promise on etcd.
     pub promises: Promises,
 }
 
-/// The size of the values that are put into etcd: a text with what is noted of it, and nothing else.
+/// Size of the values that are put into etcd: that of a text with its metadata alone.
 pub const VALUE_BYTES: usize = 512;
 
 impl Sides {
-    /// Starts all, and pairs the channels.
+    /// Starts everything, and pairs the channels.
     ///
     /// # Errors
-    /// When either does not come up.
+    /// When either side does not start.
     pub async fn start(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Self> {
-        // First: it is the one that may not be installed.
+        // First, as etcd may not be installed.
         let etcd = Etcd::start().await?;
         let target = Target::start(3).await;
         tell(&format!("pairing {} channels", plan.channels));

@@ -23,7 +23,7 @@ pub fn levels_heading() -> String {
     )
 }
 
-/// One line of it; processor times are milliseconds a send, but for the part of the machine that others took.
+/// A line of the table; processor times are in milliseconds per send, except for the part that other programs used.
 pub fn level(level: &Level) -> String {
     let fsyncs = level.fsyncs_per_send.map_or_else(|| "-".to_owned(), |fsyncs| format!("{fsyncs:.2}"));
     format!(
@@ -43,7 +43,7 @@ pub fn level(level: &Level) -> String {
     )
 }
 
-/// The line of a phase: the middle of its pairs.
+/// The line of a phase, with the medians of its pairs.
 pub fn phase(phase: &Phase) -> String {
     let median = |of: &dyn Fn(&Pair) -> f64| {
         let mut values: Vec<f64> = phase.pairs.iter().map(of).collect();
@@ -67,7 +67,7 @@ pub fn phase(phase: &Phase) -> String {
     )
 }
 
-/// One line of a fail-over.
+/// The line of one failover.
 pub fn trial(n: usize, trial: &Trial) -> String {
     format!(
         "trial {:>2}: node {} killed, {:>3} channels; first 202 after {:>5.0} ms, median {:>5.0}, last {:>5.0}; {} queued",
@@ -81,7 +81,7 @@ pub fn trial(n: usize, trial: &Trial) -> String {
     )
 }
 
-/// The line below all of them.
+/// The line below all trials.
 pub fn summary(summary: &Summary) -> String {
     format!(
         "{} trials, {} channels: median {:.0} ms, p99 {:.0} ms, worst {:.0} ms; whole node taken over after {:.0} ms (median)",

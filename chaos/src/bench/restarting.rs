@@ -1,4 +1,4 @@
-//! B6: three nodes restarted one after the other while sends go on: how many fail, and how long the slowest took.
+//! B6: a rolling restart of three nodes while sends go on: how many sends fail, and how long the slowest takes.
 
 use std::time::Duration;
 
@@ -23,8 +23,10 @@ const CHANNELS: usize = 100;
 const CONNECTIONS: usize = 256;
 const WARM_UP: Duration = Duration::from_secs(2);
 
+/// Measures B6.
+///
 /// # Errors
-/// When a node does not come back, or a send that was taken does not arrive once.
+/// When a node does not come back, or an accepted send does not arrive exactly once.
 pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section> {
     let target = Target::start_with(Options::default().arg("--set=drain.initial_wait=500ms")).await;
     let cluster = target.cluster.clone().context("it was started just now")?;
@@ -42,7 +44,7 @@ pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section
         let load = Load::start(callers, PER_SECOND, WARM_UP);
         tokio::time::sleep(WARM_UP + plan.length).await;
         for node in cluster.node_ids() {
-            // What a balancer does when the node says that it is not ready.
+            // As a load balancer reacts when the node reports that it is not ready.
             balancer.set(urls(Some(node)));
             let stopped = cluster.command(&["dev", "stop", &node.to_string()]).await;
             ensure!(stopped.status.success(), "node {node} did not stop: {}", stopped.stderr);
@@ -77,7 +79,7 @@ pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section
         Spread::of(rounds.iter().map(|round| round.p99_ms)).median
     );
     let rows = vec![
-        // The worst round counts, for both.
+        // Both rows show the worst round.
         Row::new(NUMBER, "rolling restart of three nodes: failed sends", worst(failed), "", Goal::AtMost(0.0))
             .note(made_of),
         Row::new(
@@ -91,7 +93,7 @@ pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section
     Ok(Section { rows, details: json!({ NUMBER: rounds }) })
 }
 
-/// What must never happen is judged by its worst.
+/// Puts the worst value in place of the median, for what must never happen.
 pub fn worst(spread: Spread) -> Spread {
     Spread { median: spread.max, ..spread }
 }

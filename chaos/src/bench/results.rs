@@ -1,4 +1,4 @@
-//! Results against their targets: rows for people, in Markdown, and all that was seen for programs, as JSON.
+//! Results against their targets: rows in Markdown for people, and all measurements in JSON for programs.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::bench::machine::Facts;
 
-/// The middle and the ends of what several trials gave.
+/// Median and range of the values of several trials.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
     pub median: f64,
@@ -17,7 +17,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of at least one value; without any it is not a number.
+    /// Of at least one value; NaN without any.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = values.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
@@ -32,14 +32,14 @@ impl Spread {
     }
 }
 
-/// What a value must be.
+/// The target of a value.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
     AtLeast(f64),
     AtMost(f64),
     Between(f64, f64),
-    /// It is there to explain another.
+    /// The value only explains another one.
     None,
 }
 
@@ -65,7 +65,7 @@ pub struct Row {
     pub unit: &'static str,
     pub target: Target,
     pub met: Option<bool>,
-    /// What it was made of.
+    /// What the value was computed from.
     pub note: String,
 }
 
@@ -117,7 +117,7 @@ fn verdict(met: bool) -> &'static str {
     if met { "met" } else { "**missed**" }
 }
 
-/// As many digits as say something.
+/// As many digits as are significant.
 fn figure(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
@@ -126,7 +126,7 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// The rows of one benchmark and all that they were made of.
+/// The rows of one benchmark, and all measurements behind them.
 #[derive(Debug, Serialize)]
 pub struct Section {
     pub rows: Vec<Row>,
@@ -134,7 +134,7 @@ pub struct Section {
 }
 
 impl Section {
-    /// Both, as one.
+    /// Joins two sections.
     pub fn and(mut self, other: Self) -> Self {
         self.rows.extend(other.rows);
         Self { rows: self.rows, details: json!([self.details, other.details]) }
@@ -145,10 +145,10 @@ impl Section {
 #[derive(Debug, Serialize)]
 pub struct Results {
     pub machine: Facts,
-    /// Shorter than what figures should be taken from.
+    /// Whether the run is too short for reliable figures.
     pub quick: bool,
     pub sections: Vec<Section>,
-    /// Benchmarks that could not be taken to their end, and why.
+    /// Benchmarks that did not complete, and why.
     pub failures: Vec<String>,
 }
 
@@ -158,14 +158,14 @@ const HEADING: &str = "| | Measure | Median | Range (trials) | Target | Made of 
 pub fn table<'a>(rows: impl IntoIterator<Item = &'a Row>) -> String {
     let mut text = HEADING.to_owned();
     for row in rows {
-        // Writing to a string does not fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "| {} |", row.cells().join(" | "));
     }
     text
 }
 
 impl Results {
-    /// For README: the machine and every row.
+    /// The machine and every row, for the README.
     pub fn markdown(&self) -> String {
         let quick = if self.quick { " A quick run: shorter than figures should be taken from." } else { "" };
         let rows = table(self.sections.iter().flat_map(|section| &section.rows));

@@ -1,4 +1,4 @@
-//! B5, its second half: how soon the sessions of a killed node live at the others.
+//! B5, second part: how soon the sessions of a killed node are live at the other nodes.
 
 use std::time::{Duration, Instant};
 
@@ -23,20 +23,20 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 struct Trial {
     node: u64,
     sessions: u64,
-    /// Until as many were back as are wanted.
+    /// Until as many sessions were back as the plan wants.
     wanted_seconds: f64,
-    /// Until all were.
+    /// Until all sessions were back.
     seconds: f64,
 }
 
-/// Fills the cluster until each node holds at least as many sessions as are wanted, and kills each of them in turn.
+/// Fills the cluster until each node holds at least as many sessions as the plan wants, and kills each node in turn.
 ///
 /// # Errors
 /// When sessions do not come back.
 pub async fn measure(target: &Target, plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section> {
     let cluster = target.cluster.as_ref().context("only a cluster of its own is killed")?;
     let nodes = cluster.node_ids();
-    // Some nodes lead one shard alone, and shards are of different sizes.
+    // Some nodes lead only one shard, and the sizes of shards differ.
     let count = plan.sessions * SHARDS * 6 / 5;
     tell(&format!("pairing {count} channels"));
     target.channels(count, false).await?;
@@ -50,7 +50,7 @@ pub async fn measure(target: &Target, plan: &Plan, tell: impl Fn(&str)) -> anyho
         let struck = Instant::now();
         cluster.kill(*node);
         let mut wanted_seconds = None;
-        // Each session that is gone is a login more when it is back; and none is missing then.
+        // Each lost session that comes back is one more login, and at the end none is missing.
         loop {
             let back = logins(&simulator).await?.saturating_sub(before);
             if wanted_seconds.is_none() && back >= plan.sessions as u64 {
@@ -77,7 +77,7 @@ pub async fn measure(target: &Target, plan: &Plan, tell: impl Fn(&str)) -> anyho
     let wanted = Spread::of(trials.iter().map(|trial| trial.wanted_seconds));
     let name = format!("kill of a node until {} of its sessions are back", plan.sessions);
     let wanted = Row::new(NUMBER, name, wanted, "s", goal).note(format!("of up to {held} that it held"));
-    // Starts are paced: the more there are, the longer it takes.
+    // No target, as session starts are rate limited: the time grows with their number.
     let all = Spread::of(trials.iter().map(|trial| trial.seconds));
     let all = Row::new(NUMBER, "the same, until all of them are", all, "s", Goal::None);
     Ok(Section { rows: vec![wanted, all], details: json!({ "B5 sessions": trials }) })

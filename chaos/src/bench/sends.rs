@@ -1,5 +1,4 @@
-//! Durable sends a second: so many senders, each with one request under way at a time, over many channels and all nodes,
-//! and what they cost.
+//! The rate of durable sends in a closed loop over many channels and all nodes, and their cost.
 
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use crate::bench::tally::Summary;
 use crate::bench::target::{Channel, Target};
 use crate::bench::usage::Usage;
 
-/// What one level of concurrency came to.
+/// The results of one level of concurrency.
 #[derive(Clone, Debug, Serialize)]
 pub struct Level {
     pub senders: usize,
@@ -20,14 +19,14 @@ pub struct Level {
     pub sends: Summary,
     /// Of all nodes together.
     pub fsyncs_per_send: Option<f64>,
-    /// Of entries in the log of one node: what one send commits, its acceptance and its outcome.
+    /// Of log entries at one node: those that a send commits, its acceptance and its outcome.
     pub log_bytes_per_send: Option<f64>,
     pub cpu_ms_per_send: Cpu,
-    /// The part of the machine's processor time that others took meanwhile.
+    /// The part of the machine's processor time that other programs used meanwhile.
     pub cpu_elsewhere: f64,
 }
 
-/// Processor time for one accepted send.
+/// Processor time per accepted send, in milliseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Cpu {
     pub nodes: f64,
@@ -38,7 +37,7 @@ pub struct Cpu {
 /// Measures one level for `length`, after a warm-up.
 ///
 /// # Errors
-/// When no send was accepted, or a process has gone.
+/// When no send was accepted, or a process is gone.
 pub async fn measure(target: &Target, channels: &[Channel], senders: usize, length: Duration) -> anyhow::Result<Level> {
     let running = Loop::start(Sends::to(target, senders, channels), length);
     tokio::time::sleep_until(running.start.into()).await;

@@ -17,13 +17,13 @@ use crate::bench::{
 /// A benchmark.
 #[derive(Clone, Copy, Debug)]
 pub enum Benchmark {
-    /// Those that need both sides.
+    /// Benchmarks that share a cluster and etcd.
     Beside(Beside),
-    /// Those that make clusters of their own; nothing else runs meanwhile.
+    /// Benchmarks with clusters of their own; nothing else runs meanwhile.
     Alone(Alone),
 }
 
-/// Of a cluster and etcd that several benchmarks share.
+/// Benchmarks that share a cluster and etcd.
 #[derive(Clone, Copy, Debug)]
 pub enum Beside {
     B1,
@@ -34,11 +34,11 @@ pub enum Beside {
     B10,
 }
 
-/// Of clusters that are made for it.
+/// Benchmarks with clusters of their own.
 #[derive(Clone, Copy, Debug)]
 pub enum Alone {
     B6,
-    /// Both want a cluster that grows.
+    /// Measured together, as both need a growing cluster.
     B7AndB8,
     B9,
     B11,
@@ -54,7 +54,7 @@ impl fmt::Display for Benchmark {
     }
 }
 
-/// All: first those that share a cluster, and of these the one that kills its nodes last.
+/// All benchmarks: first those that share a cluster, of which the one that kills nodes comes last.
 pub const ALL: [Benchmark; 10] = [
     Benchmark::Beside(Beside::B1),
     Benchmark::Beside(Beside::B2),
@@ -68,11 +68,11 @@ pub const ALL: [Benchmark; 10] = [
     Benchmark::Alone(Alone::B7AndB8),
 ];
 
-/// Runs benchmarks one after the other, and shows the rows of each when it ends. One that cannot be taken to its end does not
-/// keep the others from theirs.
+/// Runs benchmarks one after the other, and shows the rows of each when it ends. A failure of one does not keep the
+/// others from running.
 ///
 /// # Errors
-/// When the machine does not tell what it is.
+/// When the facts of the machine cannot be read.
 pub async fn run(benchmarks: &[Benchmark], plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Results> {
     let machine = Facts::now()?;
     tell(&machine.lines());
@@ -89,7 +89,7 @@ pub async fn run(benchmarks: &[Benchmark], plan: &Plan, tell: impl Fn(&str)) -> 
                 }
             }
         };
-        // The harness of the tests panics where a step fails.
+        // The test harness panics when a step fails.
         let outcome = AssertUnwindSafe(measuring).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|panic| Err(anyhow::anyhow!("{}", words(panic.as_ref()))));
         match outcome {
@@ -98,7 +98,7 @@ pub async fn run(benchmarks: &[Benchmark], plan: &Plan, tell: impl Fn(&str)) -> 
                 sections.push(section);
             }
             Err(error) => {
-                // What it left behind is nothing to measure on.
+                // The shared cluster may be broken, and is started again for the next benchmark.
                 shared = None;
                 let failure = format!("{benchmark}: {error:#}");
                 tell(&failure);
@@ -109,7 +109,7 @@ pub async fn run(benchmarks: &[Benchmark], plan: &Plan, tell: impl Fn(&str)) -> 
     Ok(Results { machine, quick: plan.quick, sections, failures })
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn words(panic: &(dyn Any + Send)) -> &str {
     panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref().copied()).unwrap_or("a step panicked")
 }
@@ -131,7 +131,7 @@ async fn with_sides(
         Beside::B4 => hearing::measure(sides, plan, tell).await,
         Beside::B5 => {
             let takeover = failover::section(sides, plan, tell).await?;
-            // Before it fills the cluster with channels.
+            // Before the sessions' benchmark fills the cluster with channels.
             let moves = moving::measure(&sides.target, &sides.channels, plan, tell).await?;
             let sessions = returning::measure(&sides.target, plan, tell).await?;
             Ok(takeover.and(moves).and(sessions))

@@ -1,8 +1,8 @@
-//! What became of the calls of a load, whoever was called: ours and etcd's are counted by the same rules.
+//! Counts the outcomes of the calls of a load, by the same rules for the gateway and for etcd.
 //!
-//! A call that failed is infinitely late: it counts in the percentiles, behind all that were accepted. The p99 of a side of
-//! which more than one call in a hundred fails is infinite, and so is the [`ratio`] of ours to etcd's when ours is. JSON has
-//! no such number and shows `null`.
+//! A failed call is infinitely late: it counts in the percentiles, after all accepted ones. If more than one call in a
+//! hundred fails, the p99 is infinite, and so is the [`ratio`] to etcd if that is the gateway's p99. JSON has no such
+//! number, and shows `null`.
 
 use std::time::Duration;
 
@@ -12,29 +12,29 @@ use serde::Serialize;
 
 use crate::bench::caller::Accepted;
 
-/// Latencies are kept to three digits.
+/// Significant digits of latencies.
 const DIGITS: u8 = 3;
 
-/// One worker's count.
+/// One worker's counts.
 pub struct Tally {
     latency: Histogram<u64>,
     queued: u64,
     failed: u64,
     first_failure: Option<String>,
-    /// The ids of what was promised.
+    /// The ids of promised messages.
     pub taken: Vec<String>,
 }
 
-/// The calls of all workers.
+/// The results of all workers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     pub seconds: f64,
     pub accepted: u64,
     /// Accepted with `queued` rather than `sent`.
     pub queued: u64,
-    /// Answered otherwise, or not at all; infinitely late in the percentiles.
+    /// Refused or not answered; infinitely late in the percentiles.
     pub failed: u64,
-    /// The first of these.
+    /// The first failure.
     pub first_failure: Option<String>,
     pub accepted_per_second: f64,
     pub p50_ms: f64,
@@ -51,7 +51,7 @@ impl Tally {
         Ok(Self { latency, queued: 0, failed: 0, first_failure: None, taken: Vec::new() })
     }
 
-    /// Counts a call and how long it took.
+    /// Counts a call and its latency.
     ///
     /// # Errors
     /// When it took longer than a histogram can hold.
@@ -70,7 +70,7 @@ impl Tally {
         Ok(())
     }
 
-    /// Counts a latency alone.
+    /// Counts only a latency.
     ///
     /// # Errors
     /// When it is longer than a histogram can hold.
@@ -78,10 +78,10 @@ impl Tally {
         Ok(self.latency.record(u64::try_from(took.as_micros())?)?)
     }
 
-    /// Takes another's calls to its own.
+    /// Adds the counts of another tally.
     ///
     /// # Errors
-    /// When their latencies do not fit together.
+    /// When the latencies cannot be merged.
     pub fn add(&mut self, other: Self) -> anyhow::Result<()> {
         self.latency.add(&other.latency)?;
         self.queued += other.queued;
@@ -91,10 +91,10 @@ impl Tally {
         Ok(())
     }
 
-    /// Figures of calls that were made within `length`.
+    /// The results of calls that were made within `length`.
     ///
     /// # Errors
-    /// When none was accepted: there is nothing to tell then.
+    /// When none was accepted, so that there are no figures.
     pub fn summary(&self, length: Duration) -> anyhow::Result<Summary> {
         let accepted = self.latency.len();
         ensure!(accepted > 0, "nothing was accepted: {}", self.first_failure.as_deref().unwrap_or("no call ended"));
@@ -111,14 +111,14 @@ impl Tally {
         })
     }
 
-    /// The time within which so many in a hundred calls were accepted.
+    /// The time within which `percent` of the calls were accepted.
     fn percentile_ms(&self, percent: u64) -> f64 {
         let accepted = self.latency.len();
         let rank = ((accepted + self.failed) * percent).div_ceil(100);
         if rank > accepted {
             return f64::INFINITY;
         }
-        // In the midst of the rank's own part, so that rounding does not lead to a neighbour.
+        // The middle of the rank's own range, so that rounding does not select a neighbour.
         ms(self.latency.value_at_quantile((rank as f64 - 0.5) / accepted as f64))
     }
 }
@@ -127,12 +127,12 @@ fn ms(micros: u64) -> f64 {
     micros as f64 / 1_000.0
 }
 
-/// Of two sides' latencies; infinite when ours is, whatever etcd's is.
+/// Ratio of two sides' latencies; infinite if the gateway's is, whatever etcd's is.
 pub fn ratio(ours: f64, theirs: f64) -> f64 {
     if ours.is_infinite() { f64::INFINITY } else { ours / theirs }
 }
 
-/// Failed calls of two sides, for what a row was made of.
+/// The failed calls of two sides, for the note of a row.
 pub fn failed<'a>(sends: impl Iterator<Item = &'a Summary>, puts: impl Iterator<Item = &'a Summary>) -> String {
     let sends: u64 = sends.map(|summary| summary.failed).sum();
     let puts: u64 = puts.map(|summary| summary.failed).sum();

@@ -11,27 +11,27 @@ use tests::http::{Answer, Api, client, try_answer};
 
 /// Channels that are paired at the same time.
 const PAIRING_AT_ONCE: usize = 24;
-/// For one channel to be linked.
+/// Timeout for one channel to be linked.
 const PAIR: Duration = Duration::from_secs(30);
-/// For all channels to be connected, after the last was scanned or a node came back.
+/// Timeout for all channels to be connected, after the last scan or the return of a node.
 const CONNECT: Duration = Duration::from_secs(120);
-/// Numbers of the channels' phones and of the recipients follow these.
+/// First numbers of the channels' phones and of the recipients.
 const FIRST_PHONE: u64 = 492_000_000_000;
 pub const FIRST_RECIPIENT: u64 = 493_000_000_000;
 
 /// A cluster with high limits.
 pub struct Target {
     pub dev: Dev,
-    /// Stops when it goes; none when the cluster was there before.
+    /// Ends when it is dropped; `None` if the cluster was running before.
     pub cluster: Option<Cluster>,
 }
 
-/// A connected channel and whom it writes to.
+/// A connected channel and its recipient.
 #[derive(Clone, Debug)]
 pub struct Channel {
     pub id: String,
     pub recipient: String,
-    /// Of the channel's own phone.
+    /// The number of the channel's own phone.
     pub number: String,
 }
 
@@ -41,13 +41,13 @@ impl Target {
         Self::start_with(Options::nodes(nodes)).await
     }
 
-    /// Starts a cluster that is not like any other.
+    /// Starts a cluster with special options.
     pub async fn start_with(options: Options) -> Self {
         let cluster = Cluster::start(options).await;
         Self { dev: cluster.dev(), cluster: Some(cluster) }
     }
 
-    /// Takes one that runs, by its `dev.json`. Its limits must be high.
+    /// Uses a running cluster, by its `dev.json`. Its limits must be high.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -57,11 +57,11 @@ impl Target {
         Ok(Self { dev, cluster: None })
     }
 
-    /// Makes and pairs channels for the demo customer until there are `count`, each with a recipient, and waits until all
-    /// are connected. With `receipts`, recipients are online and confirm what they get.
+    /// Creates and pairs channels for the demo customer until there are `count`, each with a recipient, and waits until
+    /// all are connected. With `receipts`, recipients are online and confirm messages.
     ///
     /// # Errors
-    /// When a step is answered otherwise than it should.
+    /// When a request is refused, or a step takes too long.
     pub async fn channels(&self, count: usize, receipts: bool) -> anyhow::Result<Vec<Channel>> {
         let client = client();
         let simulator = self.simulator();
@@ -72,7 +72,7 @@ impl Target {
         let recipients = json!({ "first": FIRST_RECIPIENT.to_string(), "count": count, "online": receipts });
         want(simulator.post("/phones/bulk", recipients).await, 201)?;
 
-        // The first numbers belong to the channels that are there already.
+        // The first numbers belong to the channels that exist already.
         let mut channels = connected(&apis[0]).await?;
         let (simulator, apis) = (&simulator, &apis);
         let made: Vec<Channel> = stream::iter(channels.len()..count)
@@ -86,21 +86,21 @@ impl Target {
         Ok(channels)
     }
 
-    /// The network's control port.
+    /// A client of the network's control port.
     pub fn simulator(&self) -> Api {
         Api::new(client(), &self.dev.simulator, None)
     }
 
-    /// The customer at the first node.
+    /// A client of the customer port of the first node.
     pub fn api(&self) -> Api {
         Api::new(client(), &self.dev.nodes[0].api, Some(&self.dev.api_key))
     }
 
-    /// Waits until every node that is not drained owns a shard and `channels` are connected: leadership comes back to a
-    /// restarted node.
+    /// Waits until every node that is not drained owns a shard, as leadership returns to restarted nodes, and until
+    /// `channels` are connected.
     ///
     /// # Errors
-    /// When they are not in time.
+    /// When that takes too long.
     pub async fn settled(&self, channels: u64) -> anyhow::Result<()> {
         let start = Instant::now();
         loop {
@@ -120,32 +120,32 @@ impl Target {
         }
     }
 
-    /// How many channels are connected.
+    /// The number of connected channels.
     ///
     /// # Errors
-    /// When the operator's port does not tell.
+    /// When the operator's port does not answer as expected.
     pub async fn connected_now(&self) -> anyhow::Result<u64> {
         Ok(connected_at(&self.node_rows().await?))
     }
 
-    /// The operator at the first node.
+    /// A client of the operator port of the first node.
     pub fn operator(&self) -> Api {
         Api::new(client(), &self.dev.nodes[0].ops, Some(&self.dev.operator_token))
     }
 
-    /// How many sessions a node holds, by its id.
+    /// The number of sessions at a node, by its id.
     ///
     /// # Errors
-    /// When the operator's port does not tell.
+    /// When the operator's port does not answer as expected.
     pub async fn sessions_of(&self, node: u64) -> anyhow::Result<u64> {
         let row = self.node_row(node).await?;
         row["channels_connected"].as_u64().with_context(|| format!("node {node} does not tell: {row}"))
     }
 
-    /// How many shards a node owns, by its id.
+    /// The number of shards that a node owns, by its id.
     ///
     /// # Errors
-    /// When the operator's port does not tell.
+    /// When the operator's port does not answer as expected.
     pub async fn owned_by(&self, node: u64) -> anyhow::Result<usize> {
         let row = self.node_row(node).await?;
         Ok(row["owns"].as_array().with_context(|| format!("node {node} does not tell: {row}"))?.len())
@@ -173,7 +173,8 @@ async fn pair(api: &Api, simulator: &Api, n: usize) -> anyhow::Result<Channel> {
     let made = want(api.post("/v1/channels", json!({ "name": format!("Bench {number}") })).await, 201)?;
     let id = made["id"].as_str().context("a channel has an id")?;
     let began = Instant::now();
-    // A code is gone when its session ended meanwhile, as it does when the shard finds a new leader: there is another.
+    // A code is gone if its session ended meanwhile, as when the shard gets a new leader; the next attempt gets
+    // another.
     loop {
         let qr = api.get(&format!("/v1/channels/{id}/qr?format=raw")).await;
         let linked = if qr.status == 200 {
@@ -193,7 +194,7 @@ fn recipient(n: usize) -> String {
     (FIRST_RECIPIENT + n as u64).to_string()
 }
 
-/// The connected channels of the customer, all of them.
+/// All connected channels of the customer.
 async fn connected(api: &Api) -> anyhow::Result<Vec<Channel>> {
     let list = want(api.get("/v1/channels?status=connected").await, 200)?;
     let rows = list["data"].as_array().context("a list has data")?;
@@ -204,10 +205,10 @@ async fn connected(api: &Api) -> anyhow::Result<Vec<Channel>> {
     rows.iter().enumerate().map(channel).collect::<Option<_>>().context("a connected channel has an id and a number")
 }
 
-/// The body of an answer that has this status; null without one.
+/// The body of a response with this status; null if it is empty.
 ///
 /// # Errors
-/// When it has another.
+/// When the status is another.
 pub fn want(answer: Answer, status: u16) -> anyhow::Result<Value> {
     ensure!(answer.status == status, "expected {status}, got {}: {}", answer.status, answer.text());
     Ok(if answer.body.is_empty() { Value::Null } else { answer.json() })

@@ -1,5 +1,5 @@
-//! B1a: durable sends accepted a second, beside a program that makes the same promise on etcd. B1: beside etcd's bare puts. What
-//! failed is not among what was accepted, on any side.
+//! B1a: the rate of accepted durable sends, beside a program that makes the same promise on etcd. B1: beside bare puts
+//! of etcd. Failed calls do not count on any side.
 
 use std::time::Duration;
 
@@ -16,39 +16,41 @@ use crate::bench::usage;
 
 const NUMBER: &str = "B1";
 
-/// As etcd's own measurements have them, and four times as many.
+/// As in etcd's own benchmarks, and four times as many.
 const CLIENTS: [usize; 2] = [32, 128];
 
-/// Of the program that makes the same promise on etcd.
+/// Target relative to the program that makes the same promise on etcd.
 const WANTED_OF_PROMISES: f64 = 1.5;
 
-/// Of bare puts.
+/// Target relative to bare puts.
 const WANTED_OF_PUTS: f64 = 0.9;
 
-/// Processor time of a send in that of a put.
+/// Target of the processor time of a send relative to that of a put.
 const WANTED_CPU: f64 = 1.2;
 
-/// One measurement and its neighbours.
+/// The measurements of one round.
 #[derive(Clone, Debug, Serialize)]
 pub struct Pair {
     pub sends: Level,
     /// The same promise on etcd.
     pub promises: Puts,
-    /// Through etcd's JSON side, over connections like those of the sends.
+    /// Through etcd's JSON gateway, over connections like those of the sends.
     pub json: Puts,
     /// Over gRPC, a connection for each client.
     pub grpc: Puts,
 }
 
-/// What etcd did, and what was before it.
+/// Writes to etcd, bare or through the program in front of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Puts {
     #[serde(flatten)]
     pub puts: Summary,
-    /// Of all members, and of the programs that put.
+    /// Of all members, and of the programs in front of them.
     pub cpu_ms_per_put: f64,
 }
 
+/// Measures B1.
+///
 /// # Errors
 /// When either side accepts nothing.
 pub async fn measure(sides: &Sides, plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section> {
@@ -127,7 +129,7 @@ async fn pair(sides: &Sides, clients: usize, length: Duration) -> anyhow::Result
     })
 }
 
-/// Puts in a closed loop, and what they cost these processes.
+/// Makes puts in a closed loop, and measures the processor time of `processes`.
 ///
 /// # Errors
 /// When none is accepted.

@@ -1,4 +1,4 @@
-//! What a load costs: processor time of each kind of process, and fsyncs.
+//! The cost of a load: processor time of each kind of process, fsyncs and log bytes.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use tests::cluster::Dev;
 use tests::http::{Api, client, try_answer};
 
-/// Ticks of `/proc/*/stat` a second: `USER_HZ`, 100 on every Linux that Rust runs on.
+/// Ticks per second in `/proc/*/stat`: `USER_HZ`, 100 on every Linux that Rust runs on.
 const TICKS_PER_SECOND: u64 = 100;
 
 /// The histogram whose count is the number of synced log batches, one fsync each.
@@ -15,7 +15,7 @@ const FSYNCS: &str = "raft_log_sync_seconds_count";
 /// The counter of bytes of entries in those batches.
 const LOG_BYTES: &str = "raft_log_entry_bytes_total";
 
-/// The counter of attempts at webhook deliveries.
+/// The counter of webhook delivery attempts.
 const ATTEMPTS: &str = "gateway_webhook_attempts_total";
 
 /// Totals since the processes started.
@@ -23,13 +23,13 @@ const ATTEMPTS: &str = "gateway_webhook_attempts_total";
 pub struct Usage {
     pub nodes: Duration,
     pub simulator: Duration,
-    /// The program that measures.
+    /// The measuring program itself.
     pub client: Duration,
-    /// None when the nodes do not tell.
+    /// `None` if the nodes do not report it.
     pub fsyncs: Option<u64>,
-    /// Of all nodes' logs together; none when the nodes do not tell.
+    /// Of all nodes' logs together; `None` if the nodes do not report it.
     pub log_bytes: Option<u64>,
-    /// All cores of the machine: busy with anything, and altogether.
+    /// Of all cores, for all programs.
     pub machine: Machine,
 }
 
@@ -52,7 +52,7 @@ impl Machine {
 }
 
 impl Usage {
-    /// Reads all of it now.
+    /// Reads all totals now.
     ///
     /// # Errors
     /// When a process is gone.
@@ -68,7 +68,7 @@ impl Usage {
         Ok(usage)
     }
 
-    /// What was used since `earlier`.
+    /// The usage since `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             nodes: self.nodes.saturating_sub(earlier.nodes),
@@ -80,7 +80,7 @@ impl Usage {
         }
     }
 
-    /// The part of the machine that was busy with something else: figures taken beside it say little.
+    /// The part of the machine that other programs used. Figures taken beside much of it are unreliable.
     pub fn elsewhere(&self) -> f64 {
         let own = self.nodes + self.simulator + self.client;
         self.machine.busy.saturating_sub(own).as_secs_f64() / self.machine.whole.as_secs_f64().max(f64::EPSILON)
@@ -98,10 +98,10 @@ pub fn resident_kib(pid: i32) -> anyhow::Result<u64> {
     line.trim().trim_end_matches("kB").trim().parse().with_context(|| line.to_owned())
 }
 
-/// What all cores have done since the machine started.
+/// Processor time of all cores since the machine started.
 ///
 /// # Errors
-/// When `/proc/stat` does not tell.
+/// When `/proc/stat` cannot be read.
 pub fn machine() -> anyhow::Result<Machine> {
     let stat = std::fs::read_to_string("/proc/stat").context("/proc/stat")?;
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu ")).context("no sum of all cores")?;
@@ -123,7 +123,7 @@ fn ticks(count: u64) -> Duration {
 pub fn cpu(pid: i32) -> anyhow::Result<Duration> {
     let path = format!("/proc/{pid}/stat");
     let stat = std::fs::read_to_string(&path).with_context(|| path.clone())?;
-    // The name in parentheses may hold spaces; utime and stime are the 12th and 13th field after it.
+    // The name in parentheses may contain spaces; utime and stime are the 12th and 13th field after it.
     let (_, rest) = stat.rsplit_once(')').context("no process name")?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
     let field = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
@@ -131,7 +131,7 @@ pub fn cpu(pid: i32) -> anyhow::Result<Duration> {
     Ok(ticks(user + system))
 }
 
-/// How many attempts at deliveries the nodes have made; none when they do not tell.
+/// The number of delivery attempts by the nodes; `None` if they do not report it.
 pub async fn attempts(dev: &Dev) -> Option<u64> {
     counted(dev, ATTEMPTS).await
 }

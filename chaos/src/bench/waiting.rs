@@ -1,8 +1,8 @@
-//! What deliveries that wait cost the sends beside them, and the webhooks of others: before there are any, with so many
-//! due at receivers that are down, while these take them again, and after what was left was given up.
+//! What pending deliveries cost the sends and the webhooks of others: before there are any, while many are due at
+//! receivers that are down, while these accept them again, and after the rest was purged.
 //!
-//! Each measurement has a twin, just before it, at a second cluster that takes the same sends and has no deliveries: a
-//! machine that becomes slower, and a store that grows with the sends, do so on both sides.
+//! Each measurement comes right after one at a twin, a second cluster with the same sends and no deliveries: if the
+//! machine becomes slower, or a store grows with the sends, both sides are affected.
 
 use std::time::{Duration, Instant};
 
@@ -18,25 +18,25 @@ use crate::bench::sends::{self, Level};
 use crate::bench::target::{Channel, FIRST_RECIPIENT, Target};
 use crate::bench::usage;
 
-/// Channels whose events go to receivers that are down, and the endpoints of each: with the one that is well fifty in all,
-/// which is an account's limit.
+/// Channels whose events go to receivers that are down, and the endpoints of each: with the healthy one fifty in all,
+/// which is the limit of an account.
 const VICTIMS: usize = 7;
 const ENDPOINTS: usize = 7;
 
 /// The most messages that the simulator is asked to write in one call.
 const WRITTEN_AT_ONCE: usize = 1_000;
 
-/// So many requests show that the receivers are called again, or a tenth of the deliveries where there are few: the others
-/// may wait for hours until their next attempt.
+/// The number of requests that shows that the receivers are called again, or a tenth of the deliveries if they are few:
+/// the others may wait for hours until their next attempt.
 const BACK: usize = 1_000;
 
-/// Until all deliveries are there, until the receivers are called again, and until all that is left was given up.
+/// Timeout until all deliveries exist, until the receivers are called again, and until the rest is purged.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Between two looks at what is waited for.
+/// Pause between two checks of an awaited condition.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// One state of the store and the sends beside it.
+/// One state of the store, and the sends during it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Phase {
     pub name: &'static str,
@@ -45,7 +45,7 @@ pub struct Phase {
     pub node_mib: Vec<u64>,
     /// Attempts that the nodes made during the phase.
     pub attempts: u64,
-    /// What an endpoint that is well heard meanwhile.
+    /// Latency of a healthy endpoint meanwhile.
     pub webhook: Latency,
     pub pairs: Vec<Pair>,
 }
@@ -53,7 +53,7 @@ pub struct Phase {
 /// A measurement and its twin.
 #[derive(Clone, Debug, Serialize)]
 pub struct Pair {
-    /// At the cluster that never has deliveries that wait.
+    /// At the cluster that never has pending deliveries.
     pub without: Level,
     pub with: Level,
 }
@@ -68,10 +68,10 @@ pub struct Plan {
     pub length: Duration,
 }
 
-/// Measures the four phases at `target`, and `twin` beside it; `tell` hears of each level and of what goes on between.
+/// Measures the four phases at `target`, and `twin` beside it; calls `tell` with each level and step.
 ///
 /// # Errors
-/// When a step is answered otherwise than it should, or the deliveries do not come in time.
+/// When a request is refused, or the deliveries do not come in time.
 pub async fn measure(target: &Target, twin: &Target, plan: Plan, tell: impl Fn(&str)) -> anyhow::Result<Vec<Phase>> {
     let count = plan.channels + VICTIMS + 1;
     tell(&format!("pairing {count} channels, twice"));
@@ -156,7 +156,7 @@ fn free_port() -> anyhow::Result<u16> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// Endpoints at a port on which nobody listens.
+/// Creates endpoints at a port without a listener.
 async fn endpoints(api: &Api, victims: &[Channel], port: u16) -> anyhow::Result<Vec<String>> {
     let mut ids = Vec::new();
     for victim in victims {
@@ -172,7 +172,7 @@ async fn endpoints(api: &Api, victims: &[Channel], port: u16) -> anyhow::Result<
     Ok(ids)
 }
 
-/// Phones write so many messages to the victims, in turns.
+/// Lets phones write this many messages to the victims, in turn.
 async fn write(target: &Target, victims: &[Channel], messages: usize) -> anyhow::Result<()> {
     let simulator = target.simulator();
     let mut left = messages;
@@ -202,7 +202,7 @@ async fn filled(api: &Api, endpoints: &[String], jobs: u64) -> anyhow::Result<u6
     }
 }
 
-/// How many requests are waited for when so many deliveries were due.
+/// The number of requests to wait for when this many deliveries were due.
 fn back(jobs: usize) -> usize {
     jobs.div_ceil(10).min(BACK)
 }

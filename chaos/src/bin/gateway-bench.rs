@@ -20,10 +20,10 @@ use clap::{Args, CommandFactory, Parser, Subcommand, value_parser};
 use futures::FutureExt;
 use gateway::console;
 
-/// Lengths, in seconds. Within a day no sum of times leaves what the clock can hold.
+/// Range of lengths in seconds. With at most a day each, no sum of lengths exceeds what the clock can represent.
 const SECONDS: RangeInclusive<u64> = 1..=86_400;
 
-/// How many of something: channels, senders, rounds.
+/// Parses a count: of channels, senders, rounds.
 fn at_least(least: u64) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(least..)
 }
@@ -128,8 +128,10 @@ struct PlanArgs {
 }
 
 impl PlanArgs {
+    /// The plan that the arguments describe.
+    ///
     /// # Errors
-    /// When sizes cannot be compared with each other.
+    /// When the sizes cannot be compared with each other.
     fn plan(&self) -> Result<Plan, String> {
         let whole = if self.quick { Plan::quick() } else { Plan::whole() };
         let sizes = &self.channels;
@@ -157,8 +159,8 @@ impl PlanArgs {
     }
 }
 
-/// Makes sure that results can be written there: after fifty minutes is too late to learn that they cannot. What a file
-/// holds already stays until there is something new to put there.
+/// Checks that results can be written to a file, since after fifty minutes it is too late to learn that they cannot.
+/// What the file holds stays until there are new results.
 fn check_writable(path: &Path) -> io::Result<()> {
     File::options().create(true).append(true).open(path).map(drop)
 }
@@ -219,7 +221,7 @@ struct DayArgs {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let measured = AssertUnwindSafe(measure(Cli::parse())).catch_unwind().await;
-    // The harness of the tests panics where a step fails, and has said why when it does.
+    // The test harness panics when a step fails, and has printed the reason by then.
     measured.unwrap_or_else(|_| Err(anyhow!("it could not be measured, for the reason above")))
 }
 
@@ -334,12 +336,12 @@ async fn run_day(args: DayArgs, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ends the program as a wrong argument does: with a message, the usage, and exit code 2.
+/// Ends the program like a wrong argument: with a message, the usage, and exit code 2.
 fn refuse(why: impl fmt::Display) -> ! {
     Cli::command().error(ErrorKind::ValueValidation, why).exit()
 }
 
-/// For people: on stdout, unless that is to be read by a program.
+/// Prints a line for people: on stdout, unless that holds JSON.
 fn say(json: bool, line: &str) {
     if json {
         eprintln!("{line}");

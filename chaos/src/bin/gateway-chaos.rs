@@ -1,4 +1,4 @@
-//! `gateway-chaos`: breaks a cluster of real processes on purpose, and judges what it did.
+//! `gateway-chaos`: injects faults into a cluster of real processes, and checks what it did.
 
 #![allow(clippy::disallowed_methods, reason = "it stands outside of the product, and looks at real clocks")]
 
@@ -106,7 +106,7 @@ struct RunArgs {
     report: Option<PathBuf>,
 }
 
-/// A fault by the name that `prove` shows, with or without what all of them begin with.
+/// A bug by the name that `prove` shows, with or without the common prefix.
 fn bug(name: &str) -> Result<Bug, String> {
     let short = |bug: Bug| bug.as_str().trim_start_matches("bug::");
     let found = Bug::ALL.iter().copied().find(|bug| short(*bug) == name.trim_start_matches("bug::"));
@@ -136,7 +136,7 @@ impl DrawArgs {
     }
 
     fn seed(&self) -> u64 {
-        // Short enough to be typed again.
+        // Short enough to be typed.
         self.seed.unwrap_or_else(|| rand::random_range(0..1_000_000))
     }
 }
@@ -165,10 +165,10 @@ fn show(plan: &Plan, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Does it, unless it is told to end. The world is taken down before this returns.
+/// Runs `work` unless it is interrupted. The world is removed before this returns.
 async fn unless_interrupted(work: impl Future<Output = ExitCode>) -> ExitCode {
     let interrupted = tokio::select! {
-        // Nothing begins before signals are heard.
+        // Signals must be handled before the work begins.
         biased;
         interrupted = interruption() => interrupted,
         code = work => return code,
@@ -183,11 +183,11 @@ async fn unless_interrupted(work: impl Future<Output = ExitCode>) -> ExitCode {
             2
         }
     };
-    // A thread that waits for room, makes a world or judges is not waited for: a world's undertaker sees to that.
+    // Threads that wait for room, set up a world or check a run are not joined: the world's undertaker cleans up.
     std::process::exit(code)
 }
 
-/// Waits for Ctrl-C, or for a supervisor or a terminal that ends. Says the number of the signal.
+/// Waits for Ctrl-C, or for the end of a supervisor or terminal. Returns the number of the signal.
 async fn interruption() -> io::Result<i32> {
     let mut kinds = vec![SignalKind::interrupt(), SignalKind::terminate()];
     if !outlives_terminals() {
@@ -199,7 +199,7 @@ async fn interruption() -> io::Result<i32> {
     Ok(select_all(waiting).await.0)
 }
 
-/// Whether it was started by nohup or the like, so that a terminal's end is nothing to it: to hear of one is to end.
+/// Whether the program was started by nohup or the like, and so must ignore the end of its terminal.
 fn outlives_terminals() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -208,7 +208,7 @@ fn outlives_terminals() -> bool {
     ignored & hangup != 0
 }
 
-/// The harness of the tests panics where a step fails, and has said why when it does: that is an error like any other.
+/// Turns a panic into an error: the test harness panics when a step fails, and has printed the reason by then.
 async fn caught<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let done = AssertUnwindSafe(work).catch_unwind().await;
     done.unwrap_or_else(|_| Err(anyhow!("it came to no end, for the reason above")))
@@ -239,7 +239,7 @@ async fn run(args: &RunArgs) -> anyhow::Result<Report> {
     run::run(&setup, |line| say(line)).await
 }
 
-/// Prints what was found, and says whether all held.
+/// Prints the results, and returns whether everything held.
 fn judged(report: anyhow::Result<Report>) -> ExitCode {
     exit(report.and_then(|report| {
         say(report.verdict.to_string().trim_end());

@@ -1,4 +1,4 @@
-//! `gateway-sim`: runs the gateway's core on simulated time, one seed a run; see `chaos::simulation`.
+//! `gateway-sim`: runs the gateway's core on simulated time, one run per seed; see `chaos::simulation`.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -14,10 +14,10 @@ use clap::{Args, Parser, Subcommand};
 use gateway::console::say;
 use parking_lot::Mutex;
 
-/// Failed seeds that are named at the end; with a bug put back there may be as many as there are seeds.
+/// The most failed seeds listed at the end; with a bug put back there may be as many as there are seeds.
 const SHOWN: usize = 100;
 
-/// Clusters whose sends are counted, and for how long, in virtual time.
+/// Sizes of the clusters whose sends are counted, and the length of the measurement in virtual time.
 const SIZES: [usize; 3] = [3, 5, 9];
 const MEASURED: Duration = Duration::from_secs(10);
 
@@ -87,14 +87,14 @@ fn main() -> ExitCode {
 /// The seeds of the corpus.
 ///
 /// # Errors
-/// When it cannot be read, or holds none: that nothing failed of nothing is not worth saying.
+/// When it cannot be read, or is empty: success without a run would mean nothing.
 fn kept(corpus: Result<Vec<Kept>, String>) -> Result<Vec<u64>> {
     let seeds: Vec<u64> = corpus.map_err(anyhow::Error::msg)?.iter().map(|kept| kept.seed).collect();
     ensure!(!seeds.is_empty(), "chaos/simulation-corpus.txt holds no seed, so nothing was run");
     Ok(seeds)
 }
 
-/// Shows what a send costs, as a table in Markdown. Whether it could not be measured.
+/// Prints the cost of a send as a table in Markdown. Returns whether a measurement failed.
 fn costs() -> bool {
     say(
         "| nodes | sends a second | messages a send | syncs a send | entries applied a send | messages a second without sends |",
@@ -132,7 +132,7 @@ fn show(outcome: &Outcome) {
 fn many(seeds: impl Iterator<Item = u64> + Send, bug: Option<Bug>, threads: Option<usize>) -> bool {
     let began = Instant::now();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    // Drawn one at a time: a range may be longer than any list.
+    // Drawn one at a time: a range may be too long for a list.
     let seeds = Mutex::new(seeds);
     let next = || seeds.lock().next();
     let totals = Mutex::new(Totals::default());
@@ -159,12 +159,12 @@ fn many(seeds: impl Iterator<Item = u64> + Send, bug: Option<Bug>, threads: Opti
     failed > 0
 }
 
-/// What came of many seeds.
+/// The results of many seeds.
 #[derive(Default)]
 struct Totals {
     seeds: u64,
     counts: Counts,
-    /// Seeds in which something did not hold, and the smallest [`SHOWN`] of them.
+    /// The number of failed seeds, and the smallest [`SHOWN`] of them.
     failed: u64,
     first: BTreeSet<u64>,
 }

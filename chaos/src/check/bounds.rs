@@ -1,5 +1,5 @@
-//! I14: whatever a tenant does within its limits costs the others at most a fifth of their speed, and never a node; what is
-//! within a limit is taken, and what is beyond it is refused.
+//! I14: a tenant within its limits costs the others at most a fifth of their speed, and never a node; requests within a
+//! size limit are accepted, and requests beyond it refused.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,32 +7,32 @@ use std::time::Duration;
 use super::verdict::{Finding, figure};
 use crate::history::{At, Call, Collected, Ended, Fault, FaultKind, Op, Outcome, Record, Size};
 
-/// What must be left of a quiet tenant's speed.
+/// The part of a quiet tenant's speed that must remain.
 const LEFT: f64 = 0.8;
 
-/// How long beside a noise the quiet tenant is measured without it, on both sides, at most.
+/// Longest interval before and after a noise in which the quiet tenant is measured without it.
 const CALM: Duration = Duration::from_secs(5);
 
-/// What a noise has begun may go on for so long after it.
+/// Effects of a noise may last for this long after its end.
 const FADES: Duration = Duration::from_secs(3);
 
-/// For so long after another fault nothing is measured.
+/// Nothing is measured for this long after another fault.
 const RECOVERED: Duration = Duration::from_secs(5);
 
-/// Of fewer of a kind without noise no speed is told.
+/// The fewest samples without noise from which a speed is computed.
 const TRIED: usize = 20;
 
-/// What the quiet tenant asks for beside its sends is there within the time for which a call waits for an owner; and so is the
-/// event of a send at its receiver, once that was answered.
+/// The quiet tenant's requests other than sends must be answered within the time for which a call waits for an owner,
+/// and the event of an answered send must reach its receiver within the same time.
 const PROMISED: Duration = Duration::from_secs(5);
 
-/// The event of a send that the network has taken.
+/// The event of a send that the network has accepted.
 const SENT: &str = "message.sent";
 
-/// The middle one of fewer noises is a matter of luck on a machine that does something else, too.
+/// The fewest noises whose median is judged: on a busy machine that of fewer is a matter of luck.
 const NOISES: usize = 3;
 
-/// A process may end so long after what it ends of.
+/// A process may end this long after the fault that ends it.
 const ENDS: Duration = Duration::from_secs(10);
 
 pub fn judge(run: &Collected, finding: &mut Finding) {
@@ -41,23 +41,23 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
     nodes(run, finding);
 }
 
-/// One thing that the quiet tenant has waited for.
+/// One wait of the quiet tenant.
 struct Wait {
     begin: At,
     waited: Duration,
     is_done: bool,
 }
 
-/// What the quiet tenant does of one kind.
+/// The waits of one kind.
 struct Kind {
     what: &'static str,
-    /// What takes less counts as this.
+    /// Shorter waits count as this long.
     promised: Duration,
     waits: Vec<Wait>,
 }
 
 impl Kind {
-    /// How many there were in a time, and how many were done for each second that the tenant waited.
+    /// The number of waits that began in the given intervals, and how many of them succeeded per second of waiting.
     fn speed_in(&self, times: &[(At, At)]) -> (usize, f64) {
         let within = |wait: &&Wait| times.iter().any(|(from, to)| *from <= wait.begin && wait.begin < *to);
         let (mut done, mut all, mut waited) = (0_usize, 0, Duration::ZERO);
@@ -66,12 +66,13 @@ impl Kind {
             done += usize::from(wait.is_done);
             waited += wait.waited.max(self.promised);
         }
-        // Who waits for one that began before has no speed at all.
+        // Without waiting time there is no speed.
         (all, if waited > Duration::ZERO { done as f64 / waited.as_secs_f64() } else { 0.0 })
     }
 }
 
-/// Sends are measured by their speed. All else has its promised time, and is not slower for being a bit late on busy processors.
+/// Sends are measured by their speed. Other kinds have a promised time, so that small delays of busy processors are
+/// ignored.
 fn kinds(run: &Collected, quiet: &str) -> [Kind; 4] {
     let calls = |is_it: fn(&Op) -> bool| run.calls().filter(move |call| call.tenant == quiet && is_it(&call.op));
     let sends = || calls(|op| matches!(op, Op::Send { .. }));
@@ -96,13 +97,13 @@ fn kinds(run: &Collected, quiet: &str) -> [Kind; 4] {
     ]
 }
 
-/// The times right before a noise and after all of it, without it.
+/// The quiet intervals right before a noise and after its effects.
 fn calm(noise: &Fault) -> [(At, At); 2] {
     let (lasts, faded) = (CALM.min(noise.to.since(noise.from)), noise.to.plus(FADES));
     [(noise.from.minus(lasts), noise.from), (faded, faded.plus(lasts))]
 }
 
-/// Whether another fault touches what is measured of a noise.
+/// Whether another fault affects the measurement of a noise.
 fn is_disturbed(run: &Collected, noise: &Fault) -> bool {
     let [(begin, _), (_, end)] = calm(noise);
     let other = |fault: &&Fault| !std::ptr::eq(*fault, noise) && fault.kind != FaultKind::Use;
@@ -120,14 +121,14 @@ fn speed(run: &Collected, finding: &mut Finding) {
     }
 }
 
-/// Each noise is compared with what was right before and after it: whatever else the machine does is in both.
+/// Compares each noise with the intervals right before and after it, as other load of the machine affects both.
 fn kept(kind: &Kind, noises: &[&Fault], finding: &mut Finding) {
     let what = kind.what;
     let mut ratios = Vec::new();
     for noise in noises {
         let (_, loud) = kind.speed_in(&[(noise.from, noise.to)]);
         let (tried, calm) = kind.speed_in(&calm(noise));
-        // With noise there may be few, as that is what it costs.
+        // Only the quiet intervals need enough samples: a noise may reduce their number, which is its cost.
         if tried >= TRIED && calm > 0.0 {
             ratios.push((loud / calm, loud, calm, noise.from));
         }
@@ -157,14 +158,15 @@ fn kept(kind: &Kind, noises: &[&Fault], finding: &mut Finding) {
     }
 }
 
-/// What is as large as it may be is not refused for its size, and what is larger is, and not as a failure of the gateway.
+/// Checks that requests of the largest permitted size are not refused for it, and larger ones are, without a server
+/// error.
 fn sizes(run: &Collected, finding: &mut Finding) {
     let (mut within, mut beyond) = (0, 0);
     for call in run.calls() {
         let Op::Sized { what, size } = &call.op else { continue };
         let told = || [format!("through node {} at {}: {:?}", call.node, call.begin, call.outcome)];
         match (size, &call.outcome) {
-            // Of these nobody knows, or they say nothing of sizes.
+            // Unknown outcomes, and refusals that do not concern the size.
             (_, Outcome::Unknown { .. } | Outcome::Refused { status: 0 | 401..=412 | 414..=499, .. }) => continue,
             (Size::Within, Outcome::Done(_)) => within += 1,
             (Size::Beyond, Outcome::Refused { .. }) => beyond += 1,
@@ -184,7 +186,7 @@ fn sizes(run: &Collected, finding: &mut Finding) {
     }
 }
 
-/// No node ends by itself but by what was done to it.
+/// Checks that no node ends by itself, unless a fault ends it.
 fn nodes(run: &Collected, finding: &mut Finding) {
     let ended = run.records.iter().filter_map(|record| match record {
         Record::Ended(ended) => Some(ended),
@@ -206,7 +208,7 @@ fn nodes(run: &Collected, finding: &mut Finding) {
     }
 }
 
-/// What a node says that ends because its peers told it that it was removed, before its own copy of the directory did.
+/// Log message of a node whose peers told it of its removal before its own copy of the directory did.
 const REMOVED: &str = "was removed from this cluster";
 
 fn was_ended(run: &Collected, ended: &Ended) -> bool {

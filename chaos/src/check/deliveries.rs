@@ -1,5 +1,5 @@
-//! I5: each event has one id, each endpoint one delivery of it, and everything that happened arrives at the endpoints
-//! that want it and can take it.
+//! I5: each event has one id and one delivery per endpoint, and everything that happened arrives at the endpoints that
+//! want it and can accept it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -9,26 +9,26 @@ use super::verdict::{Finding, figure};
 use crate::history::record::{Channel, Endpoint};
 use crate::history::{At, Collected, Delivery, FaultKind, Frame, Op, Record, Request};
 
-/// The event that says how far a send is. Of one message there are several, each with another status.
+/// The event for the progress of a send. A message has several, each with another status.
 const STATUS: &str = "message.status";
 
-/// A success may be forgotten with the node that heard it; the attempt is then made again, some seconds later at most.
+/// A success may be lost with the node that received the response; the attempt is then repeated within this time.
 const FORGOTTEN: Duration = Duration::from_secs(30);
 
-/// An answer may be lost on its way, and the attempt is then made again: of one delivery this often. The next one waits
-/// for longer, and what goes on being delivered has not been ended by its success.
+/// The most repeats of one delivery without a fault nearby: a response may be lost, and the attempt is then repeated.
+/// Further attempts wait longer; more repeats mean that success does not end the delivery.
 const REPEATS: usize = 1;
 
-/// Answers that are lost on their way in a whole run; of many, one in a hundred.
+/// The most such repeats in a whole run; in a large one, 1% of its successes.
 const SELDOM: usize = 5;
 
-/// How long before it was seen a group may have had its new leader: nodes are asked once a second, some in vain.
+/// A group may have had a new leader this long before it was seen: nodes are asked once a second, and may not answer.
 const SEEN: Duration = Duration::from_secs(10);
 
-/// What phones did so shortly before the last call of a run may not have come through when the gateway was asked.
+/// Actions of phones this shortly before the last call of a run may not have reached the gateway when it was queried.
 const LATE: Duration = Duration::from_secs(10);
 
-/// For so long after a clock has jumped nobody may know that a stream is watched: each announces itself again every minute.
+/// For this long after a jump of a clock a stream may count as unwatched: each announces itself every minute.
 const UNWATCHED: Duration = Duration::from_secs(90);
 
 pub fn judge(run: &Collected, finding: &mut Finding) {
@@ -42,11 +42,11 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
     streams(run, finding);
 }
 
-/// The event that tells of what came in.
+/// The event of an inbound message.
 const RECEIVED: &str = "message.received";
 
-/// Ids under which several senders wrote: who wrote tells their messages apart, as a message is the same when chat,
-/// sender and id are.
+/// Message ids that several senders have used. A message is identified by chat, sender and id, so the sender tells
+/// these apart.
 type Namesakes<'a> = HashSet<&'a str>;
 
 fn namesakes(run: &Collected) -> Namesakes<'_> {
@@ -57,21 +57,21 @@ fn namesakes(run: &Collected) -> Namesakes<'_> {
     written.collect()
 }
 
-/// What tells an event from others of its name and message: the status, or who wrote.
+/// Distinguishes an event from others of the same name and message: by its status, or by the sender.
 fn which<'a>(request: &'a Request, namesakes: &Namesakes<'_>) -> &'a str {
     let is_namesake = || request.message.as_deref().is_some_and(|message| namesakes.contains(message));
     let which = if request.event == RECEIVED && is_namesake() { &request.from } else { &request.status };
     which.as_deref().unwrap_or_default()
 }
 
-/// What an event is about.
+/// The subject of an event: its name, its message and [`which`] of them it is.
 fn about<'a>(request: &'a Request, namesakes: &Namesakes<'_>) -> Option<(&'a str, &'a str, &'a str)> {
     let single = ["message.sent", RECEIVED, STATUS];
     let message = request.message.as_deref().filter(|_| single.contains(&request.event.as_str()))?;
     Some((&request.event, message, which(request, namesakes)))
 }
 
-/// The same event always bears the same id, and the id is no other event's.
+/// Checks that the same event always has the same id, and that no other event has it.
 fn one_id_each(run: &Collected, finding: &mut Finding) {
     let mut ids: BTreeMap<(&str, &str, &str), BTreeSet<&str>> = BTreeMap::new();
     let mut events: HashMap<&str, &Request> = HashMap::new();
@@ -98,7 +98,7 @@ fn one_id_each(run: &Collected, finding: &mut Finding) {
     finding.count(format!("{} events told", figure(events.len())));
 }
 
-/// One delivery for each endpoint and event, by what receivers saw and by what the gateway says.
+/// Checks that each endpoint has one delivery per event, both at the receivers and in the gateway's records.
 fn one_delivery_each(run: &Collected, finding: &mut Finding) {
     let mut deliveries: HashMap<(&str, &str), &Request> = HashMap::new();
     let mut requests = 0;
@@ -126,8 +126,8 @@ fn one_delivery_each(run: &Collected, finding: &mut Finding) {
     finding.count(format!("{} requests for {} deliveries", figure(requests), figure(deliveries.len())));
 }
 
-/// Of a send that failed at once no call names the message, nor is its channel known. Where every customer has an endpoint that
-/// hears of everything, one of them was told, unless the channel was deleted in time.
+/// Checks sends that failed at once: no call names their message, and their channel is unknown. If every customer has
+/// an endpoint for all events, one of them must have received the failure, unless the channel was deleted in time.
 fn somebody_hears(run: &Collected, happened: &Happened<'_>, finding: &mut Finding) {
     let stage = &run.evidence.stage;
     let hears_all = |endpoint: &&Endpoint| {
@@ -138,7 +138,7 @@ fn somebody_hears(run: &Collected, happened: &Happened<'_>, finding: &mut Findin
     if !stage.channels.iter().all(|channel| hearing.contains(channel.tenant.as_str())) {
         return;
     }
-    // Each of these may have brought about one.
+    // Each of these calls may have caused one.
     let of_passing = run.calls().filter(|call| match &call.op {
         Op::Send { channel, .. } => !happened.channels.contains_key(channel.as_str()) && !call.is_done(),
         _ => false,
@@ -152,7 +152,7 @@ fn somebody_hears(run: &Collected, happened: &Happened<'_>, finding: &mut Findin
     }
 }
 
-/// What the network took, gave and refused is told to every endpoint that wants it.
+/// Checks that every endpoint receives its events for everything that the network accepted, delivered and refused.
 fn everything_arrives(run: &Collected, happened: &Happened<'_>, finding: &mut Finding) {
     let (namesakes, statuses) = (namesakes(run), statuses(run));
     let (mut due, mut arrived, mut waiting) = (0, 0, 0);
@@ -195,7 +195,7 @@ fn everything_arrives(run: &Collected, happened: &Happened<'_>, finding: &mut Fi
     }
 }
 
-/// What a receiver never answers well stays on record for it, and as what it is.
+/// Checks that deliveries to a receiver that always fails stay on record, and not as delivered.
 fn nothing_is_given_up(run: &Collected, happened: &Happened<'_>, finding: &mut Finding) {
     let statuses = statuses(run);
     let mut due = 0;
@@ -220,21 +220,21 @@ fn nothing_is_given_up(run: &Collected, happened: &Happened<'_>, finding: &mut F
     }
 }
 
-/// Whether a delivery has a next attempt, or one under way, and has not waited too long for it.
+/// Whether a delivery waits for an attempt, or has one in progress, and is not overdue.
 fn waits(row: &Delivery) -> bool {
     matches!(row.state.as_str(), "pending" | "in_flight" | "retrying") && !row.overdue
 }
 
-/// The status that each event tells of, or who wrote; empty where neither is told.
+/// The status or the sender that each event reports; empty if it has neither.
 fn statuses(run: &Collected) -> HashMap<&str, &str> {
     let namesakes = namesakes(run);
     run.webhooks().map(|request| (request.event_id.as_str(), which(request, &namesakes))).collect()
 }
 
-/// An endpoint's deliveries by event and message.
+/// An endpoint's deliveries on record, by event and message.
 struct OnRecord<'a> {
     rows: HashMap<(&'a str, &'a str), Vec<&'a Delivery>>,
-    /// A record does not say which status it is of.
+    /// Status by event id, as a record does not hold it.
     statuses: &'a HashMap<&'a str, &'a str>,
 }
 
@@ -249,7 +249,7 @@ impl<'a> OnRecord<'a> {
         Self { rows, statuses }
     }
 
-    /// The delivery of what must be told. One of which no receiver has heard may be of any status.
+    /// The delivery of an expected event. One that no receiver has seen may be of any status.
     fn find(&self, told: Told<'_>) -> Option<&'a Delivery> {
         let rows = self.rows.get(&(told.event, told.message))?;
         let status = |row: &Delivery| self.statuses.get(row.event_id.as_str()).copied();
@@ -259,15 +259,15 @@ impl<'a> OnRecord<'a> {
     }
 }
 
-/// What must be told of.
+/// An expected event.
 #[derive(Clone, Copy)]
 struct Told<'a> {
     event: &'static str,
-    /// Of `message.status`, and who wrote under an id that another has used; else empty.
+    /// The status for `message.status`, or the sender of a message whose id others have used; else empty.
     status: &'a str,
     channel: &'a str,
     message: &'a str,
-    /// When what it tells of began.
+    /// When the reported action began.
     from: At,
 }
 
@@ -281,7 +281,7 @@ impl std::fmt::Display for Told<'_> {
 struct Happened<'a> {
     channels: HashMap<&'a str, &'a Channel>,
     told: Vec<Told<'a>>,
-    /// Sends that failed, and nothing says of which channel.
+    /// Failed sends of unknown channels.
     unheard: Vec<&'a str>,
 }
 
@@ -299,7 +299,7 @@ impl<'a> Happened<'a> {
                 (Op::Send { channel, .. }, Some(message), _) => {
                     whose.insert(message, channel);
                     begun.insert(message, call.begin);
-                    // Where one copy was refused and another accepted, the gateway goes by what it heard first.
+                    // If one copy was refused and another accepted, the gateway keeps the outcome that came first.
                     let channel = channels.get(channel.as_str()).copied().filter(|_| !failed.contains_key(message));
                     told.extend(channel.into_iter().flat_map(|channel| reached.told(channel, message, call.begin)));
                 }
@@ -335,7 +335,7 @@ impl<'a> Happened<'a> {
     }
 }
 
-/// The channel of each message that receivers were told of, or are to be.
+/// The channel of each message in webhooks or in delivery records.
 fn whose(run: &Collected) -> HashMap<&str, &str> {
     let heard = run.webhooks().map(|request| (request.message.as_deref(), request.channel.as_str()));
     let rows = run.evidence.deliveries.values().flatten();
@@ -343,15 +343,15 @@ fn whose(run: &Collected) -> HashMap<&str, &str> {
     heard.chain(on_record).filter_map(|(message, channel)| Some((message?, channel))).collect()
 }
 
-/// How far sends came, as the network and the phones know it.
+/// How far sends came, according to the network and the phones.
 struct Reached<'a> {
     /// When the network accepted each message.
     accepted: HashMap<&'a str, At>,
-    /// Phone and message.
+    /// Messages that arrived: phone and message id.
     arrived: HashSet<(&'a str, &'a str)>,
-    /// When the phone that a channel writes to last read all that it had got.
+    /// By channel, when the phone that it writes to last read everything.
     opened: HashMap<&'a str, At>,
-    /// The gateway has had time to hear of what happened by then.
+    /// What happened before this time has reached the gateway.
     heard: At,
 }
 
@@ -375,7 +375,7 @@ impl<'a> Reached<'a> {
         }
     }
 
-    /// What must be told of a send.
+    /// The events expected of a send.
     fn told(&self, channel: &'a Channel, message: &'a str, from: At) -> impl Iterator<Item = Told<'a>> {
         let accepted = self.accepted.get(message).copied();
         let arrived = self.arrived.contains(&(channel.recipient.as_str(), message));
@@ -397,8 +397,8 @@ fn well(request: &Request) -> bool {
     request.answered.is_some_and(|status| (200..300).contains(&status))
 }
 
-/// A delivery ends with its success, unless the node that heard of it was hurt, or followed by another owner, before it
-/// could tell.
+/// Checks that a delivery ends with its success, unless the node that received the response was hurt, or lost the
+/// shard, before it could record the success.
 fn no_repeats(run: &Collected, finding: &mut Finding) {
     let mut successes: HashMap<(&str, &str), Vec<At>> = HashMap::new();
     for request in run.webhooks().filter(|request| well(request)) {
@@ -432,20 +432,20 @@ fn no_repeats(run: &Collected, finding: &mut Finding) {
     }
 }
 
-/// Whether a fault strikes those who deliver: the messaging network has no part in it.
+/// Whether a fault affects nodes, which make deliveries; faults of the messaging network do not.
 fn forgets(kind: FaultKind) -> bool {
     use FaultKind::{KeepRepeats, LoseAcceptances, LoseSends, Noise, Refuse, Slow, Use};
     !matches!(kind, KeepRepeats | LoseAcceptances | LoseSends | Noise | Refuse | Slow | Use)
 }
 
-/// When any group was seen with a new leader.
+/// Intervals in which some group got a new leader.
 fn leader_changes(run: &Collected) -> Vec<(At, At)> {
     let mut terms: HashMap<u16, u64> = HashMap::new();
     let looks = run.records.iter().filter_map(|record| match record {
         Record::Leader(seen) => Some(seen),
         _ => None,
     });
-    // The first that is known of a group is no change, and one that is cut off tells of an old term.
+    // The first known term of a group is no change, and a node that is cut off reports an old term.
     let newer = looks.filter(|seen| {
         let known = terms.get(&seen.group).copied();
         let newer = known.is_none_or(|term| term < seen.term);
@@ -457,8 +457,8 @@ fn leader_changes(run: &Collected) -> Vec<(At, At)> {
     newer.map(|seen| (seen.asked.minus(SEEN), seen.at)).collect()
 }
 
-/// A stream shows an event once, also over the connections of which each goes on where the one before ended, and leaves none
-/// out that it does not tell of.
+/// Checks that a stream shows an event once, including across reconnects that resume it, and omits none without a gap
+/// frame.
 fn streams(run: &Collected, finding: &mut Finding) {
     let mut seen: HashMap<(u32, &str), u32> = HashMap::new();
     // What each stream showed from one gap to the next.
@@ -495,7 +495,7 @@ fn streams(run: &Collected, finding: &mut Finding) {
     for (stream, chain) in chains.iter().flat_map(|(stream, chains)| chains.iter().map(move |chain| (stream, chain))) {
         let missing = left_out(chain, &origins, &mut due);
         for (id, origin, shown) in missing {
-            // While a clock is wrong, nobody may seem to watch; best effort is all that a stream promises.
+            // A wrong clock may make a stream count as unwatched; streams are best effort.
             let clocks = run.faults().filter(|fault| fault.kind == FaultKind::Clock);
             if clocks.into_iter().any(|fault| fault.touches(origin.from, shown, UNWATCHED)) {
                 excused += 1;
@@ -512,7 +512,7 @@ fn streams(run: &Collected, finding: &mut Finding) {
     }
 }
 
-/// What a phone does once is one event, also where the owner died that had told of it: the network tells the next owner again.
+/// Checks that each action of a phone is one event, even if its owner died: the network tells the next owner again.
 fn once_each(notices: &BTreeMap<(u32, &str), BTreeSet<&str>>, finding: &mut Finding) {
     for ((stream, notice), ids) in notices.iter().filter(|(_, ids)| ids.len() > 1) {
         let ids = ids.iter().map(|id| (*id).to_owned());
@@ -524,7 +524,7 @@ fn once_each(notices: &BTreeMap<(u32, &str), BTreeSet<&str>>, finding: &mut Find
     }
 }
 
-/// When an event came into being: after the call behind it had begun, and before a receiver heard of it.
+/// When an event was created: after the call that caused it began, and before a receiver got it.
 struct Origin<'a> {
     channel: &'a str,
     message: &'a str,
@@ -548,9 +548,9 @@ fn origins(run: &Collected) -> BTreeMap<&str, Origin<'_>> {
     origins
 }
 
-/// The events that a stream left out of what it showed without a gap, each with the time by which it had shown a later one.
-/// A channel's events have one order, that of its shard's log: what came into being after one that was shown and before
-/// another has to stand between the two. Of when a stream began and ended, and of other channels, this needs to know nothing.
+/// The events that a stream omitted although it reported no gap, each with the time by which it had shown a later one.
+/// The events of a channel have one order, that of its shard's log: an event created after one shown event and before
+/// another belongs between them. This needs no knowledge of when the stream began and ended, nor of other channels.
 fn left_out<'a, 'b>(
     chain: &[&Frame],
     origins: &'b BTreeMap<&'a str, Origin<'a>>,
@@ -558,7 +558,7 @@ fn left_out<'a, 'b>(
 ) -> Vec<(&'a str, &'b Origin<'a>, At)> {
     let ids: HashSet<&str> = chain.iter().filter_map(|frame| frame.event_id.as_deref()).collect();
     let shown = || chain.iter().filter_map(|frame| Some((origins.get(frame.event_id.as_deref()?)?, frame.at)));
-    // By channel: when one that was shown had come into being at the earliest, and when another had not yet at the latest.
+    // By channel: the earliest time by which a shown event existed, and the latest at which another did not exist yet.
     let mut bounds: HashMap<&str, (At, At)> = HashMap::new();
     for (origin, _) in shown() {
         let (after, before) = bounds.entry(origin.channel).or_insert((origin.until, origin.from));

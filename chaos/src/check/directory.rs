@@ -1,18 +1,18 @@
-//! I8: the directory is linearizable; what one node answered is seen through every node.
+//! I8: the directory is linearizable; what one node has answered is visible through every node.
 //!
-//! Each key, endpoint and channel is an object of its own, made once, changed by clients that do not wait for each other, as a
-//! whole or in a part, read and ended. A WGL checker (`todc-utils`) looks for an order of its operations that explains all answers. A call
-//! whose outcome nobody knows may have had its effect at any time since it began, or never: it is open to the end of the
-//! history, where an effect harms nobody.
+//! Each key, endpoint and channel is an object of its own: created once, changed as a whole or in part by clients that
+//! do not wait for each other, read, and ended. A WGL checker (`todc-utils`) searches for an order of its operations
+//! that explains all responses. A call of unknown outcome may have taken effect at any time since it began, or never:
+//! it stays open to the end of the history, where an effect is harmless.
 //!
-//! An update is answered when every node has applied it, and nodes read their own copies. So *while it is under way* one
-//! node may show it before another does. That is noted; what is judged is that each node by itself has such an order,
-//! with all the updates in it, and that all nodes together have one in which what a node showed was so at most [`COPY`]
-//! before it was asked, and no earlier than the updates began that were under way then. An update of unknown outcome is
-//! under way for ever, and nodes may not differ over it for longer.
+//! An update is answered once every node has applied it, and nodes read their own copies. So *while it is in flight*,
+//! one node may show it before another does. That is only noted. What is judged: each node by itself has such an order,
+//! which contains all updates; and all nodes together have one in which a read may be up to [`COPY`] older than its
+//! request, but no older than the updates that were in flight then. An update of unknown outcome is in flight forever,
+//! but nodes may not differ over it for longer than that.
 //!
-//! An update that is refused because the object is gone may have been so by the directory's leader, or by the node that was
-//! asked; so it is in the order of all nodes alone.
+//! An update that is refused because the object is gone may have been refused by the directory's leader, or by the node
+//! that was asked; so it is part of the order of all nodes alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,17 +25,17 @@ use super::frontier::{Step, has_order};
 use super::verdict::{Finding, figure};
 use crate::history::{Answer, At, Call, Collected, Op};
 
-/// Each open update doubles what has to be tried; a history with more of them is not judged.
+/// Each open update doubles the search; an object with more of them is not judged.
 const MOST_OPEN: usize = 10;
 
-/// How long after the last operation on an object lists are still looked at.
+/// How long after the last operation on an object lists are still considered.
 const LISTED: Duration = Duration::from_secs(10);
 
-/// How old a node's copy of the directory may be when a request is let in by it: 2 s, and the 50 ms by which an
-/// update's answer waits longer than that. What a copy shows is no older, however long the answer takes.
+/// How old a node's copy of the directory may be when a request is admitted by it: 2 s, plus the 50 ms that an update's
+/// response waits beyond that. The shown state is no older, however long the response takes.
 const COPY: Duration = Duration::from_millis(2_050);
 
-/// A violation shows this many of the operations before it.
+/// How many of the preceding operations a violation shows.
 const SHOWN: usize = 12;
 
 pub fn judge(run: &Collected, finding: &mut Finding) {
@@ -93,7 +93,7 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
     }
 }
 
-/// The operations up to the first that has no place among those before it.
+/// The operations up to the first that fits no order of those before it.
 fn unexplained<'o, 'a>(
     seen: &[&'o Operation<'a>],
     have_an_order: impl Fn(&[Operation<'a>]) -> bool,
@@ -101,7 +101,7 @@ fn unexplained<'o, 'a>(
     let mut ends: Vec<At> = seen.iter().filter_map(|operation| operation.ended).collect();
     ends.sort_unstable();
     let until = |end: At| -> Vec<Operation<'a>> {
-        // What had not ended then may have had its effect; what it answered later is not known yet.
+        // An operation that had not ended by then may have taken effect; its later response is not known yet.
         let begun = seen.iter().filter(|operation| operation.begin <= end);
         let known = begun.filter_map(|operation| match operation.ended {
             Some(ended) if ended <= end => Some((*operation).clone()),
@@ -110,7 +110,7 @@ fn unexplained<'o, 'a>(
         });
         known.collect()
     };
-    // What has no order has none with more behind it.
+    // Operations without an order have none with further operations either, so a binary search finds the first.
     let first = ends.get(ends.partition_point(|end| have_an_order(&until(*end)))).copied();
     let mut told: Vec<_> =
         seen.iter().copied().filter(|operation| first.is_none_or(|first| operation.begin <= first)).collect();
@@ -118,7 +118,7 @@ fn unexplained<'o, 'a>(
     told.split_off(told.len().saturating_sub(SHOWN))
 }
 
-/// The operations of each object whose id a caller was told.
+/// The operations on each object whose id a caller learned.
 fn objects(run: &Collected) -> BTreeMap<&str, Vec<Operation<'_>>> {
     let mut objects: BTreeMap<&str, Vec<Operation>> = BTreeMap::new();
     let mut makings: BTreeMap<&str, &Call> = BTreeMap::new();
@@ -144,8 +144,8 @@ fn objects(run: &Collected) -> BTreeMap<&str, Vec<Operation<'_>>> {
     objects
 }
 
-/// What lists say of an object. Those from before it was made, or from long after anybody did anything with it, tell nothing
-/// of its changes; what is listed after its end is found by I6.
+/// What lists show of an object. Lists from before its creation, or from long after the last operation on it, say
+/// nothing of its changes; objects that are listed after their end are found by I6.
 fn listed<'a>(lists: &[&'a Call], id: &str, making: &Call, object: &[Operation]) -> Vec<Operation<'a>> {
     let last = object.iter().map(|operation| operation.call.end).max().unwrap_or_default().plus(LISTED);
     let concerns = |call: &Call| {
@@ -174,7 +174,7 @@ fn first_value(op: &Op) -> Option<Value> {
     }
 }
 
-/// The operation of a call on one object; none when its answer binds nobody.
+/// The operation of a call on one object; `None` if its response proves nothing.
 fn on_one(call: &Call) -> Option<(&str, Operation<'_>)> {
     let (id, kind) = match &call.op {
         Op::UseKey { key } => (key, Kind::Read),
@@ -202,11 +202,11 @@ fn on_one(call: &Call) -> Option<(&str, Operation<'_>)> {
     Some((id, Operation::new(call, kind, seen)))
 }
 
-/// Codes that say that an object has come to its end.
+/// Error codes which mean that an object is gone.
 const GONE: [&str; 6] =
     ["auth_revoked", "auth_invalid", "channel_not_found", "webhook_endpoint_not_found", "not_found", "no_op"];
 
-/// What an object says of itself: a channel's name, or the path of an endpoint and whether it is on. Nothing else changes.
+/// The state of an object: a channel's name, or an endpoint's path and whether it is enabled. Nothing else changes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Value {
     name: String,
@@ -224,7 +224,7 @@ impl Value {
     }
 }
 
-/// A change; what is left out stays as it is, also where another change came first.
+/// A change. Fields that are `None` keep their value, even if another change comes first.
 #[derive(Clone, Debug)]
 struct Patch {
     name: Option<String>,
@@ -237,7 +237,7 @@ enum Kind {
     Change(Patch),
     End,
     Read,
-    /// Whether a list shows it.
+    /// Whether a list shows the object.
     List,
 }
 
@@ -252,9 +252,9 @@ enum Seen {
 #[derive(Clone, Debug)]
 struct Operation<'a> {
     call: &'a Call,
-    /// It belongs to no earlier moment than this.
+    /// The earliest moment at which it may have taken effect.
     begin: At,
-    /// None when it may still have its effect.
+    /// `None` if it may still take effect.
     ended: Option<At>,
     kind: Kind,
     seen: Seen,
@@ -266,8 +266,9 @@ impl<'a> Operation<'a> {
         Self { call, begin: call.begin, ended, kind, seen }
     }
 
-    /// The same, where what a node saw may be as old as its copy is: also what it saw when it refused a change. Every copy
-    /// has the updates that had been answered when it was asked, and nothing happened since but those that were under way.
+    /// The same operation, where a read, or a refused change, may be as old as the node's copy. Every copy has the
+    /// updates that had been answered when it was asked; since then only updates that were in flight may have taken
+    /// effect.
     fn of_a_copy(&self, updates: &[&Self]) -> Self {
         if self.changes() {
             return self.clone();
@@ -295,7 +296,7 @@ impl std::fmt::Display for Operation<'_> {
     }
 }
 
-/// What is known of an object.
+/// The state of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
     Unmade,
@@ -330,7 +331,7 @@ impl Specification for Object {
 }
 
 fn is_linearizable<'o, 'a: 'o>(operations: impl Iterator<Item = &'o Operation<'a>>) -> bool {
-    // At one moment calls come before answers: what touches is concurrent.
+    // At the same moment calls sort before responses: operations that touch are concurrent.
     let mut actions = Vec::new();
     for (process, operation) in operations.enumerate() {
         let what = (operation.kind.clone(), operation.seen.clone());
@@ -342,7 +343,7 @@ fn is_linearizable<'o, 'a: 'o>(operations: impl Iterator<Item = &'o Operation<'a
     actions.is_empty() || WGLChecker::<Object>::is_linearizable(History::from_actions(actions))
 }
 
-/// The same as [`is_linearizable`], and quick also where many looks are under way at a time.
+/// The same as [`is_linearizable`], but fast even if many reads are in flight at a time.
 fn is_explained(operations: &[Operation<'_>]) -> bool {
     let step = |operation: &Operation<'_>| Step::<Object> {
         begin: operation.begin,

@@ -1,9 +1,9 @@
-//! Whether operations have an order that explains what each of them saw, told by walking along their time with everything
-//! that may be so at a moment.
+//! Decides whether operations have an order that explains what each of them saw, by walking along their time with the
+//! set of all states that are possible at a moment.
 //!
-//! A search over orders (WGL) doubles with each look that is under way beside others. Looks change nothing, though: one that
-//! fits when a state begins has had its place. So only changes are tried here, and those only when an operation is about to
-//! end, before which they can always be put off. That makes looks cheap that may belong to a time long before they began.
+//! A search over orders (WGL) doubles with each concurrent read. Reads change nothing, though: a read that fits when a
+//! state begins can take its place there. So only changes are tried, and only when an operation is about to end, as
+//! they can be postponed until then. That makes reads cheap even if their place may be long before they began.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -11,26 +11,26 @@ use todc_utils::specifications::Specification;
 
 use crate::history::At;
 
-/// An operation, as far as its order goes.
+/// An operation, reduced to what its order depends on.
 pub struct Step<S: Specification> {
     pub begin: At,
-    /// None when it may still have its effect, or never.
+    /// `None` if it may still take effect, or never does.
     pub ended: Option<At>,
-    /// Whether it may change the state; else it looks.
+    /// Whether it may change the state; otherwise it is a read.
     pub changes: bool,
     pub what: S::Operation,
 }
 
-/// What may be so.
+/// A possible situation.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Point<T> {
     state: T,
-    /// Of the operations under way, those that have had their place in the order.
+    /// The operations in flight that already have their place in the order.
     placed: BTreeSet<usize>,
 }
 
 pub fn has_order<S: Specification>(steps: &[Step<S>]) -> bool {
-    // At one moment beginnings come before ends: what touches is concurrent.
+    // At the same moment beginnings sort before ends: operations that touch are concurrent.
     let begins = steps.iter().enumerate().map(|(index, step)| (step.begin, false, index));
     let ends = steps.iter().enumerate().filter_map(|(index, step)| step.ended.map(|ended| (ended, true, index)));
     let mut moments: Vec<(At, bool, usize)> = begins.chain(ends).collect();
@@ -54,7 +54,7 @@ pub fn has_order<S: Specification>(steps: &[Step<S>]) -> bool {
     true
 }
 
-/// Gives looks their place where they fit.
+/// Places the reads that fit the state.
 fn looked<S: Specification>(
     steps: &[Step<S>],
     looks: impl IntoIterator<Item = usize>,
@@ -69,7 +69,7 @@ fn looked<S: Specification>(
     point
 }
 
-/// All that may be so once an operation that is about to end has had its place, and no more changes than that took.
+/// All situations in which an operation that is about to end has been placed, with no more changes than necessary.
 fn with_place<S: Specification>(
     steps: &[Step<S>],
     under_way: &BTreeSet<usize>,
@@ -86,7 +86,7 @@ fn with_place<S: Specification>(
         }
         for change in under_way.iter().copied().filter(|step| steps[*step].changes && !point.placed.contains(step)) {
             let (fits, state) = S::apply(&steps[change].what, &point.state);
-            // What may never have its effect needs none that changes nothing.
+            // An operation that may never take effect need not be placed where it would change nothing.
             if !fits || steps[change].ended.is_none() && state == point.state {
                 continue;
             }
@@ -133,7 +133,7 @@ mod tests {
         }
     }
 
-    /// Begin, length, what, and whether it is a write that may never have had its effect.
+    /// Begin, length, operation, and whether it is a write that may never take effect.
     fn operation() -> impl Strategy<Value = (u64, u64, On, bool)> {
         let on = prop_oneof![3 => (0_u8..3).prop_map(On::Read), 2 => (0_u8..3).prop_map(On::Write)];
         (0_u64..40, 1_u64..12, on, prop::bool::weighted(0.2))

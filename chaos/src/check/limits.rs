@@ -1,5 +1,5 @@
-//! I7: a bucket admits at most rate × time + burst over the whole cluster, and one burst more for each fail-over of the
-//! bucket's home.
+//! I7: a bucket admits at most rate × time + burst in the whole cluster, and one more burst for each failover of its
+//! coordinator.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use super::verdict::{Finding, figure};
 use crate::history::record::Limited;
 use crate::history::{At, Call, Collected, FaultKind, LeaderSeen, Op, Record};
 
-/// A burst too many shows in any time that holds it, so longer ones are looked at only whole.
+/// Longest interval checked besides the whole run: a burst too many shows in every interval that contains it.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// How late the former home of a bucket hears that it is none any more.
+/// How long it takes a former coordinator to learn that it is none any more.
 const HEARS_WITHIN: Duration = Duration::from_millis(300);
 
 pub fn judge(run: &Collected, finding: &mut Finding) {
@@ -30,24 +30,24 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
             let calls = &admitted[admitted.partition_point(|call| call.begin < first)..];
             over(run, limited, &home, &beginning, calls)
         });
-        // All times that hold one burst too many tell the same story.
+        // All intervals that contain the same excess burst report it; the worst is enough.
         if let Some(over) = times.max_by(|one, other| one.too_many.total_cmp(&other.too_many)) {
             finding.violated(
                 format!("{} admitted {} calls where {:.1} were allowed", limited.tenant, over.admitted, over.allowed),
                 [format!("{} to {}, {} fail-overs of group {}", over.from, over.to, over.moves, limited.home)],
             );
         }
-        // A bucket that is never empty admits whatever comes.
+        // Only refusals show that the bucket was empty: otherwise it admits everything.
         finding.judged(refused.len());
         finding.count(format!("{} calls admitted and {} refused", figure(admitted.len()), figure(refused.len())));
     }
 }
 
-/// A moment at which a bucket held at most so many tokens.
+/// A moment at which a bucket held at most `tokens` tokens.
 struct Beginning {
     at: At,
     tokens: f64,
-    /// How long the times are that are looked at from here on.
+    /// Longest interval that is checked from this moment on.
     longest: Duration,
 }
 
@@ -60,7 +60,7 @@ struct Over {
     too_many: f64,
 }
 
-/// The worst of the times from a beginning on; the calls all began after it.
+/// The worst excess of the intervals that begin here. All calls began after the beginning.
 fn over(run: &Collected, limited: &Limited, home: &Home, beginning: &Beginning, calls: &[&Call]) -> Option<Over> {
     let from = beginning.at;
     let near = calls.iter().take_while(|call| call.begin.since(from) <= beginning.longest);
@@ -69,7 +69,7 @@ fn over(run: &Collected, limited: &Limited, home: &Home, beginning: &Beginning, 
     let times = ends.into_iter().enumerate().filter_map(|(index, to)| {
         let admitted = index + 1;
         let held = beginning.tokens + limited.per_second * to.since(from).as_secs_f64();
-        // What needs no fail-over needs no look at the home.
+        // The failovers matter only if the calls exceed what the bucket held.
         let moves = if admitted as f64 > held { home.moves(run, from, to) } else { 0 };
         let allowed = held + limited.burst * moves as f64;
         let too_many = admitted as f64 - allowed;
@@ -78,12 +78,12 @@ fn over(run: &Collected, limited: &Limited, home: &Home, beginning: &Beginning, 
     times.max_by(|one, other| one.too_many.total_cmp(&other.too_many))
 }
 
-/// Who led the group that counts, as the harness saw it.
+/// The leaders of the coordinator's group that the harness has seen.
 struct Home<'a>(Vec<&'a LeaderSeen>);
 
 impl<'a> Home<'a> {
     fn of(run: &'a Collected, group: u16) -> Self {
-        // Where nobody leads, a term is that of an election or, while nodes start, none at all.
+        // Without a leader, a reported term is that of an election or, while nodes start, none at all.
         let looks = run.records.iter().filter_map(|record| match record {
             Record::Leader(seen) if seen.group == group && seen.leader.is_some() => Some(seen),
             _ => None,
@@ -91,20 +91,20 @@ impl<'a> Home<'a> {
         Self(looks.collect())
     }
 
-    /// At most so often the home has moved in a time: a bucket may start full once in each term that it did not begin in.
+    /// Upper bound of the failovers in an interval. In each term after the first a bucket may start full once.
     fn moves(&self, run: &Collected, from: At, to: At) -> u64 {
-        // A node that is cut off tells of an old term; of several that were asked one is not.
+        // A node that is cut off reports an old term, but not all of several looks go to such a node.
         const LOOKS: usize = 5;
-        // A former home answers what it has until it hears of the new term.
+        // A former coordinator goes on answering until it learns of the new term.
         let told = self.0.iter().take_while(|seen| seen.at <= from && from.since(seen.at) >= HEARS_WITHIN);
         let before = told.map(|seen| seen.term).max();
-        // What was over before tells nothing of the end.
+        // A look at an older term than the one before the interval says nothing about its end.
         let news = self.0.iter().filter(|seen| seen.asked >= to && Some(seen.term) >= before);
         let after = news.take(LOOKS).map(|seen| seen.term).max();
         match (before, after) {
             (Some(before), Some(after)) => after - before,
-            // Where nobody looked, each fault may have moved it; and without any, leaderships go where they should be
-            // once all nodes are there, at the beginning of a run and when a cluster has healed.
+            // Without looks, each fault may have moved the leadership. Even without faults, leaderships move to their
+            // placement once all nodes are up, at the beginning of a run and after a cluster has healed.
             _ => {
                 let first = before.or(self.0.first().map(|seen| seen.term));
                 let last = after.or(self.0.iter().map(|seen| seen.term).max());
@@ -114,7 +114,7 @@ impl<'a> Home<'a> {
                     !matches!(kind, KeepRepeats | LoseAcceptances | LoseSends | Noise | Refuse | Slow | Use)
                 };
                 let faults = run.faults().filter(|fault| moving(fault.kind));
-                // One when it begins, one when it ends and the leadership comes back.
+                // Two moves per fault: one when it begins, and one when it ends and the leadership comes back.
                 let caused = 2 * faults.filter(|fault| fault.touches(from, to, Duration::from_secs(10))).count() as u64;
                 caused.max(seen)
             }

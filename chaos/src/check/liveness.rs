@@ -1,4 +1,4 @@
-//! I10: after faults end, the cluster heals by itself within a bound, and somebody has looked whether it does.
+//! I10: after faults end, the cluster heals by itself within a bound, and the harness has observed it.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -10,7 +10,7 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
     for untold in &run.evidence.untold {
         finding.violated("what the cluster knows was not told at the end", [untold.clone()]);
     }
-    // Also a run without faults waits for its end, so there is none of which this need not be known.
+    // Runs without faults observe the end as well, so this is never missing.
     let Some(liveness) = &run.evidence.liveness else {
         finding.violated("nobody looked whether the cluster healed", []);
         return;
@@ -37,7 +37,7 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
     ));
 }
 
-/// Each of them has to have been seen well within the bound.
+/// Checks that each was seen within the bound.
 fn in_time<T: Display>(
     what: &str,
     kind: &str,

@@ -1,5 +1,5 @@
-//! I1: a send answered 202 is accepted by the network, from its channel's number to its recipient and whole, or ends in
-//! `message.status` `failed`.
+//! I1: a send answered 202 is accepted by the network, unaltered and from its channel's number to its recipient, or
+//! ends in `message.status` `failed`.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::verdict::{Finding, figure};
 use crate::history::record::Channel;
 use crate::history::{Answer, At, Call, Collected, FaultKind, InboxRow, LedgerRow, Op};
 
-/// The longest that a send waits for the network; it cannot be refused later than that.
+/// The longest time that a send waits for the network; it cannot be refused later than that.
 const QUEUED: Duration = Duration::from_secs(24 * 3_600);
 
-/// What a send ends with that waited so long. No refusal brings it about.
+/// Failure code of a send that waited for that long. No refusal causes it.
 const EXPIRED: &str = "expired_in_queue";
 
 pub fn judge(run: &Collected, finding: &mut Finding) {
@@ -67,10 +67,10 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
             let told = failures.get(message).copied();
             let more = told.map(|at| format!(", told of at {at}")).unwrap_or_default();
             if matches!(call.answer(), Some(Answer::Taken { queued: false, .. })) {
-                // The network had taken it by then, or so the caller was told: no refusal excuses this.
+                // The caller was told that the network had accepted it: no refusal excuses this.
                 finding.violated(format!("a send answered `sent` ended failed ({code})"), evidence(more));
             } else if code == EXPIRED || !was_refused(run, call, told) {
-                // A send that ends `failed` although nothing refused it was lost, whatever it is called.
+                // A send that ends `failed` although nothing refused it was lost, whatever the code.
                 finding.violated(format!("a send ended failed ({code}) although nothing refused it"), evidence(more));
             }
         } else {
@@ -83,7 +83,7 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
     stopped::judge(run, finding);
 }
 
-/// What reached phones, by phone and message.
+/// The messages that reached phones, by phone and message id.
 struct Inboxes<'a>(HashMap<(&'a str, &'a str), &'a InboxRow>);
 
 impl<'a> Inboxes<'a> {
@@ -92,14 +92,14 @@ impl<'a> Inboxes<'a> {
         Self(rows.map(|(phone, row)| ((phone.as_str(), row.id.as_str()), row)).collect())
     }
 
-    /// A message of a channel at whom it writes to.
+    /// A channel's message at the phone that it writes to.
     fn find(&self, channel: &Channel, message: &str) -> Option<&'a InboxRow> {
         let row = self.0.get(&(channel.recipient.as_str(), message))?;
         (number_of(&row.from) == channel.number).then_some(*row)
     }
 }
 
-/// When receivers were first told that a message had failed: it had by then.
+/// When a receiver was first told that a message had failed.
 pub(super) fn failures(run: &Collected) -> HashMap<&str, At> {
     let mut failures: HashMap<&str, At> = HashMap::new();
     for request in run.webhooks().filter(|request| request.status.as_deref() == Some("failed")) {
@@ -111,8 +111,8 @@ pub(super) fn failures(run: &Collected) -> HashMap<&str, At> {
     failures
 }
 
-/// Whether the network refused sends at some moment between the beginning of a call and its failure. Of one that nobody was
-/// told of (which I5 finds) the time is not known.
+/// Whether the network refused sends at some moment between the beginning of a call and its failure. If no receiver was
+/// told of the failure (which I5 reports), its time is unknown.
 pub(super) fn was_refused(run: &Collected, call: &Call, told: Option<At>) -> bool {
     let until = told.unwrap_or_else(|| call.begin.plus(QUEUED));
     run.faults().any(|fault| fault.kind == FaultKind::Refuse && fault.touches(call.begin, until, Duration::ZERO))

@@ -1,7 +1,7 @@
-//! Judges over what was collected of a run: one pure function for each invariant (docs/quality/invariants.md).
+//! Checks of what was collected of a run: one pure function for each invariant (docs/quality/invariants.md).
 //!
-//! A judge allows what the interface allows and nothing else: an outcome that nobody knows binds neither way, a fault
-//! that was in force excuses what it can bring about and no more.
+//! A check permits what the interface permits and nothing else: an unknown outcome proves neither success nor failure,
+//! and an active fault excuses its possible effects and no more.
 
 pub mod verdict;
 
@@ -28,12 +28,12 @@ use std::collections::HashMap;
 
 use crate::history::{Call, Collected, Op};
 
-/// Judges a run by all invariants.
+/// Checks all invariants of a run.
 pub fn judge(collected: &Collected) -> Verdict {
     Verdict { findings: Invariant::ALL.into_iter().map(|invariant| judge_one(invariant, collected)).collect() }
 }
 
-/// Judges a run by one invariant.
+/// Checks one invariant of a run.
 pub fn judge_one(invariant: Invariant, collected: &Collected) -> Finding {
     let mut finding = Finding::new(invariant);
     let judge = match invariant {
@@ -56,12 +56,12 @@ pub fn judge_one(invariant: Invariant, collected: &Collected) -> Finding {
     finding
 }
 
-/// The number of a phone's address.
+/// The number in a phone's address.
 fn number_of(address: &str) -> &str {
     address.split(['@', ':']).next().unwrap_or(address)
 }
 
-/// The sends by their texts, each of which is like no other.
+/// Sends by their texts, which are unique.
 fn sends_by_text(run: &Collected) -> HashMap<&str, &Call> {
     let sends = run.calls().filter_map(|call| match &call.op {
         Op::Send { text, .. } => Some((text.as_str(), call)),

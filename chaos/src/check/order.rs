@@ -1,4 +1,4 @@
-//! I4: what was taken of a channel before another send began goes to the network before it.
+//! I4: a send of a channel that was accepted before another began goes to the network before it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
         let mut ended = sends.clone();
         ended.sort_by_key(|(call, _)| call.end);
         sends.sort_by_key(|(call, _)| call.begin);
-        // Of all that had been taken before a send began, the one that the network got last.
+        // Of all sends answered before this one began, the one that the network accepted last.
         let (mut ended, mut latest) = (ended.into_iter().peekable(), None::<(&Call, &LedgerRow)>);
         for (call, row) in sends {
             while let Some(before) = ended.next_if(|(before, _)| before.end <= call.begin) {
@@ -53,7 +53,7 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
     }
 }
 
-/// Whether the network may have lost the first writing of a send, which a later one then overtook.
+/// Whether the network may have lost the first copy of a send, so that a later one overtook it.
 fn was_lost_once(run: &Collected, call: &Call, row: &LedgerRow) -> bool {
     let accepted = run.meta.at(row.at);
     run.faults().any(|fault| fault.kind == FaultKind::LoseSends && fault.touches(call.begin, accepted, Duration::ZERO))

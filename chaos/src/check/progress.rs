@@ -1,7 +1,7 @@
-//! I13: a group whose leader can reach a quorum commits within 3 s, and every call has its answer in its promised time.
+//! I13: a group whose leader can reach a quorum commits within 3 s, and every call is answered in its promised time.
 //!
-//! A leader whose quorum waits for a snapshot to a voter has to say within these 3 s that it commits nothing, and may then stand for as
-//! long as it sends: its successor would begin the snapshot anew.
+//! A leader whose quorum waits for a snapshot to a voter must report within these 3 s that it commits nothing. It may
+//! then stand still for as long as it sends, since its successor would begin the snapshot again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,17 +10,17 @@ use super::verdict::{Finding, figure};
 use crate::history::record::UNANSWERED;
 use crate::history::{At, Call, Collected, Fault, FaultKind, Outcome, Progress, Record};
 
-/// Within this a leader commits what it has proposed, or steps down.
+/// Time within which a leader commits what it has proposed, or steps down.
 const COMMITS: Duration = Duration::from_secs(3);
 
-/// To notice that it does not takes a look at itself, and the end of its leadership shows in the next look of the harness.
+/// Addition to [`COMMITS`]: a leader checks itself at intervals, and its end shows only in the harness's next look.
 const NOTICED: Duration = Duration::from_secs(1);
 
-/// A leader may stand for so long after a snapshot to a voter got on, and for so long in all.
+/// A leader may stand still for this long after a snapshot to a voter last made progress, and for this long in total.
 const COPYING: Duration = Duration::from_secs(60);
 const COPIED: Duration = Duration::from_secs(600);
 
-/// A node that was hurt follows and answers as before so long after.
+/// A node that was hurt follows and answers as before after this time.
 const RECOVERED: Duration = Duration::from_secs(5);
 
 /// Nodes that may be hurt before groups of three replicas have no quorum.
@@ -31,13 +31,13 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
     calls(run, finding);
 }
 
-/// A time in which a leader had entries to apply, and applied none.
+/// A period in which a leader had entries to apply, and applied none.
 struct Stall<'a> {
     first: &'a Progress,
     last: &'a Progress,
-    /// Until then the leader may stand, by what it has sent of snapshots.
+    /// How long the leader may stand still, given the progress of its snapshots.
     until: At,
-    /// It stood beyond that, or did not say that it stands.
+    /// Whether it stood still for longer, or did not report it.
     is_unexplained: bool,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Stall<'a> {
         Self { until: begun.may_stand(None, look), ..begun }
     }
 
-    /// Takes the next look at the same leader.
+    /// Adds the next look at the same leader.
     fn go_on(&mut self, look: &'a Progress) {
         let is_due = look.asked.since(self.first.at) > COMMITS + NOTICED;
         self.is_unexplained |= look.asked > self.until || (is_due && !look.named);
@@ -55,24 +55,24 @@ impl<'a> Stall<'a> {
         self.last = look;
     }
 
-    /// Until when it may stand by a look, where `before` was sent at the look before that.
+    /// How long the leader may stand still according to a look; `before` is what the previous look showed as sent.
     fn may_stand(&self, before: Option<u64>, look: &Progress) -> At {
         match (before, look.sent) {
             (before, sent) if before == sent => self.until,
-            // The snapshot has arrived, or was given up: now its voter answers, or another node leads.
+            // The snapshot has arrived or was given up: its voter answers now, or another node becomes the leader.
             (_, None) => self.until.min(look.at.plus(COMMITS + NOTICED)),
             _ => look.at.plus(COPYING).min(self.first.at.plus(COPIED)).plus(NOTICED),
         }
     }
 
-    /// The shortest time that it can have been.
+    /// The shortest duration that is consistent with the looks.
     fn lasted(&self) -> Duration {
         self.last.asked.since(self.first.at)
     }
 }
 
-/// No leader has entries for longer than that and commits none. What one had at a look was applied in between where a later
-/// look says more.
+/// Checks that no leader has entries to apply for longer than that without committing. Entries of one look were applied
+/// in between if a later look shows progress.
 fn groups(run: &Collected, finding: &mut Finding) {
     let mut last: BTreeMap<u16, Stall<'_>> = BTreeMap::new();
     let mut stalls: Vec<Stall<'_>> = Vec::new();
@@ -137,7 +137,7 @@ fn lacks_quorum(run: &Collected, stall: &Stall<'_>) -> bool {
     faults.iter().any(|fault| fault.nodes.is_empty()) || struck.contains(&stall.first.leader) || struck.len() > SPARE
 }
 
-/// Whether a fault strikes nodes, or the wires between them. An operator's changes hurt no quorum, but for restarts.
+/// Whether a fault affects nodes or the network between them. Of the operator's changes only restarts affect a quorum.
 fn hurts(fault: &Fault) -> bool {
     use FaultKind::{Clock, Crash, Damage, Disk, Failpoint, Membership, NetworkCut, Pause, PeerCut};
     match fault.kind {
@@ -147,10 +147,10 @@ fn hurts(fault: &Fault) -> bool {
     }
 }
 
-/// No call is left without an answer, but by a node that cannot give one.
+/// Checks that every call is answered, except by a node that cannot answer.
 fn calls(run: &Collected, finding: &mut Finding) {
     let (mut answered, mut late, mut excused) = (0, 0, 0);
-    // 0 is the network.
+    // Node 0 is the messaging network.
     for call in run.calls().filter(|call| call.node != 0) {
         if !is_late(call) {
             answered += 1;
@@ -178,7 +178,7 @@ fn is_late(call: &Call) -> bool {
     matches!(&call.outcome, Outcome::Unknown { why } if why == UNANSWERED)
 }
 
-/// Whether the node that was asked was itself hurt: one that merely does not reach its peers has to say so.
+/// Whether the node itself was hurt. A node that merely cannot reach its peers must answer that.
 fn cannot_answer(run: &Collected, call: &Call) -> bool {
     let silences = |fault: &&Fault| hurts(fault) && fault.kind != FaultKind::PeerCut;
     run.faults().filter(silences).any(|fault| {

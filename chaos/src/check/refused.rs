@@ -1,5 +1,5 @@
-//! I6: once a revoke, a disable or a delete is answered, no node acts against it. No call succeeds that began after the answer,
-//! the network accepts nothing that was sent after it, and no endpoint is called that is off or gone.
+//! I6: once a revoke, a disable or a delete is answered, no node acts against it. No call succeeds that began after the
+//! answer, the network accepts nothing that was sent after it, and no endpoint that is disabled or deleted is called.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -10,17 +10,17 @@ use super::sends_by_text;
 use super::verdict::{Finding, figure};
 use crate::history::{Answer, At, Call, Collected, Fault, FaultKind, Op};
 
-/// What was on its way when an answer went out may arrive so long after it: a node's copy of the directory may be 2.05
-/// s old, and what it began by that takes a while.
+/// How long after an answer things that were in flight may arrive: a node's copy of the directory may be 2.05 s old,
+/// and what the node began by it takes a while.
 const ON_THE_WAY: Duration = Duration::from_secs(5);
 
-/// The longest that one attempt takes, with a node that is slow to begin it.
+/// The longest time that one attempt takes, including a slow start at the node.
 const ATTEMPT: Duration = Duration::from_secs(25);
 
-/// A node that was hurt hears what the others know so long after it.
+/// Time after which a node that was hurt knows what the others know.
 const HEARS_AGAIN: Duration = Duration::from_secs(10);
 
-/// How long after a fault every channel has an owner again that has compared it with the directory (I10).
+/// Time after a fault within which every channel has an owner again that has compared it with the directory (I10).
 const HEALED: Duration = Duration::from_secs(30);
 
 pub fn judge(run: &Collected, finding: &mut Finding) {
@@ -30,7 +30,7 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
     webhooks(run, &ends, finding);
 }
 
-/// A time for which something was off, or from which on it was gone.
+/// A period in which something was off, or from which on it was gone.
 struct End<'a> {
     call: &'a Call,
     gone: bool,
@@ -43,7 +43,7 @@ impl End<'_> {
         self.call.end
     }
 
-    /// Whether something began after the answer, and had ended before it may have been allowed again.
+    /// Whether something began after the answer, and ended before it may have been permitted again.
     fn spans(&self, begin: At, end: At) -> bool {
         self.answered() <= begin && end < self.until
     }
@@ -72,12 +72,12 @@ fn switch(op: &Op) -> Option<(&str, Switch)> {
     Some((id.as_str(), switch))
 }
 
-/// Whoever is told that a key is revoked already relies on it as the first one does.
+/// A caller that is told that a key is already revoked relies on it like the first one.
 fn is_revoked_already(call: &Call) -> bool {
     matches!(call.op, Op::RevokeKey { .. }) && call.refusal() == Some("no_op")
 }
 
-/// By id, when something was off or gone.
+/// The periods, by id, in which something was off or gone.
 fn ends(run: &Collected) -> Ends<'_> {
     let mut ends: Ends = HashMap::new();
     let mut ons: HashMap<&str, Vec<&Call>> = HashMap::new();
@@ -95,7 +95,7 @@ fn ends(run: &Collected) -> Ends<'_> {
     for (id, ends) in &mut ends {
         let ons = ons.get(*id).map_or(&[][..], Vec::as_slice);
         for end in ends.iter_mut().filter(|end| !end.gone) {
-            // A call to switch it on that was under way at the same time, or still may be, may have come second.
+            // A call that switches it on may have come second if it was concurrent, or its outcome is unknown.
             let second = ons.iter().filter(|on| on.end >= end.call.begin || !on.is_done());
             end.until = second.map(|on| on.begin).min().unwrap_or(end.until);
         }
@@ -103,12 +103,12 @@ fn ends(run: &Collected) -> Ends<'_> {
     ends
 }
 
-/// No call succeeds that began after the end of what it uses.
+/// Checks that no call succeeds that began after the end of its target.
 fn calls(run: &Collected, ends: &Ends<'_>, finding: &mut Finding) {
     let (mut after, mut unknown) = (0, 0);
     for call in run.calls() {
         for (id, verb) in touched(call) {
-            // What is off is shown and changed as before.
+            // A disabled object can still be shown and changed.
             let forbids = |end: &&End<'_>| end.gone || matches!(call.op, Op::Send { .. });
             let mut ends = ends.get(id).into_iter().flatten().filter(forbids);
             let Some(end) = ends.find(|end| end.spans(call.begin, call.end)) else { continue };
@@ -143,7 +143,7 @@ fn told(id: &str, end: &End<'_>) -> String {
     format!("{id}: {:?} answered by node {} at {}", end.call.op, end.call.node, end.answered())
 }
 
-/// What a call uses, and in what words it would be a breach.
+/// The targets of a call, each with the verb for a violation.
 fn touched(call: &Call) -> impl Iterator<Item = (&str, &'static str)> {
     let one = match &call.op {
         Op::UseKey { key } => Some((key, "let in")),
@@ -161,8 +161,8 @@ fn touched(call: &Call) -> impl Iterator<Item = (&str, &'static str)> {
     one.into_iter().map(|(id, verb)| (id.as_str(), verb)).chain(listed.iter().map(|id| (id.as_str(), "listed")))
 }
 
-/// The network hears nothing of a channel that is off or gone: never what was sent after the answer; of what was sent before,
-/// and of an owner that logs in, no more than was on its way.
+/// Checks that the network receives nothing of a channel that is off or gone: never what was sent after the answer; and
+/// of earlier sends, and logins of an owner, only what was in flight.
 fn network(run: &Collected, ends: &Ends<'_>, finding: &mut Finding) {
     let stage = &run.evidence.stage;
     let channels = stage.channels.iter().chain(&stage.passing);
@@ -214,7 +214,7 @@ fn network(run: &Collected, ends: &Ends<'_>, finding: &mut Finding) {
     }
 }
 
-/// The sends by message id: what an answer named, and what arrived with a text that one of them bore.
+/// The sends by message id: ids from responses, and ids of messages that arrived with the text of a send.
 fn sends(run: &Collected) -> HashMap<&str, &Call> {
     let texts = sends_by_text(run);
     let arrived = run.evidence.inboxes.values().flatten();
@@ -222,16 +222,16 @@ fn sends(run: &Collected) -> HashMap<&str, &Call> {
     arrived.chain(run.calls().filter_map(|call| Some((call.taken()?, call)))).collect()
 }
 
-/// Whether the network may hear at a time of what a channel did before an answer. An owner that comes after a fault takes over
-/// what it finds, and compares it with the directory then; one that does not hear of the end goes on; and what it has written
-/// waits where wires are cut or the network is slow.
+/// Whether the network may receive at `at` what a channel did before an answer. An owner that takes over after a fault
+/// recovers the channel first and compares it with the directory then; an owner that does not learn of the end goes on;
+/// and what was written waits where connections are cut or the network is slow.
 fn may_be_late(run: &Collected, answered: At, at: At) -> bool {
     use FaultKind::{Clock, KeepRepeats, LoseAcceptances, LoseSends, Refuse};
     let delays = |kind| !matches!(kind, Clock | KeepRepeats | LoseAcceptances | LoseSends | Refuse);
     at <= answered.plus(ON_THE_WAY) || run.faults().any(|fault| delays(fault.kind) && fault.touches(at, at, HEALED))
 }
 
-/// No request reaches an endpoint that is off or gone.
+/// Checks that no request reaches an endpoint that is off or gone.
 fn webhooks(run: &Collected, ends: &Ends<'_>, finding: &mut Finding) {
     let mut of_hooks: HashMap<&str, &str> = HashMap::new();
     for call in run.calls() {
@@ -275,8 +275,8 @@ fn webhooks(run: &Collected, ends: &Ends<'_>, finding: &mut Finding) {
     }
 }
 
-/// Until when a request may arrive that was begun before an answer: by a node that nothing holds up soon, by others after an
-/// attempt's whole time, and what stood still goes on where it was.
+/// Until when a request may arrive that was begun before an answer: soon, if no node was held up; after the time of a
+/// whole attempt otherwise; and later by the duration of pauses.
 fn settled(run: &Collected, answered: At) -> At {
     let soon = answered.plus(ON_THE_WAY);
     let held_up = |fault: &Fault| holds_up(fault.kind) && fault.touches(answered, soon, HEARS_AGAIN);
@@ -292,7 +292,7 @@ fn settled(run: &Collected, answered: At) -> At {
     until
 }
 
-/// Whether a fault delays what a node has begun, or keeps from it what the others know. One that dies has begun nothing.
+/// Whether a fault delays what a node has begun, or the news of others to it. A node that dies has nothing in flight.
 fn holds_up(kind: FaultKind) -> bool {
     use FaultKind::{Disk, Failpoint, NetworkCut, Pause, PeerCut};
     matches!(kind, Disk | Failpoint | NetworkCut | Pause | PeerCut)

@@ -1,5 +1,5 @@
-//! I2: the network's effect is exactly one per message id, one send has one id, and a refused send has none. What was sent
-//! by nobody, or to somebody else, has none either. Raw copies are at most one more than what stood in their way.
+//! I2: the network's effect is exactly one per message id, one send has one id, and a refused send has no effect. Nor
+//! has anything that no client sent, or sent to another recipient. Logins and faults explain all raw copies beyond one.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -10,19 +10,18 @@ use super::verdict::{Finding, figure};
 use crate::history::record::Channel;
 use crate::history::{At, Call, Collected, FaultKind, InboxRow, LedgerRow, Op, Outcome};
 
-/// How often a send without an acceptance is written again while its session lives: after so many seconds, then
-/// every 60.
+/// When a send without acceptance is written again while its session lives: after these many seconds, then every 60.
 const RESENDS: [u64; 3] = [10, 30, 70];
 const RESEND_EVERY: u64 = 60;
 
-/// The network's clock is another one than ours: what it notes may have been so much earlier or later.
+/// The network's clock differs from ours: its timestamps may be this much too early or too late.
 pub(super) const BLUR: Duration = Duration::from_secs(1);
 
-/// How long what was written is on its way at most, where no wire was cut: the network may be slow to take it.
+/// The longest time that a written message is in flight without cuts: the network may be slow to accept it.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// When the gateway may have written a message: from the beginning of its call until what became of it was committed, as no
-/// owner writes it again then. The first webhook that tells of the message shows that this is done; without one, it may go on.
+/// When the gateway may have written a message: from the beginning of its call until its outcome was committed, as no
+/// owner writes it after that. The first webhook about it shows the commit; without one, writes may go on.
 #[derive(Clone, Copy)]
 struct Life {
     begin: At,
@@ -38,13 +37,13 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
     raw_copies(run, &lives, &numbers, finding);
 }
 
-/// How long what was written may be on its way: what an outage held up is tried again after about as long as that lasted.
+/// How long a written message may be in flight: after an outage it is retried within about the duration of the outage.
 fn linger(run: &Collected) -> Duration {
     let cuts = run.faults().filter(|fault| fault.kind == FaultKind::NetworkCut);
     LINGER + cuts.map(|fault| fault.to.since(fault.from)).max().unwrap_or_default()
 }
 
-/// When receivers were first told what became of each message that was sent.
+/// When receivers were first told the outcome of each send.
 fn outcomes(run: &Collected) -> HashMap<&str, At> {
     let mut outcomes: HashMap<&str, At> = HashMap::new();
     let tells = |event: &str| ["message.sent", "message.status"].contains(&event);
@@ -57,7 +56,7 @@ fn outcomes(run: &Collected) -> HashMap<&str, At> {
     outcomes
 }
 
-/// An id stands in the ledger once.
+/// Checks that an id is in the ledger only once.
 fn one_row_each(run: &Collected, finding: &mut Finding) {
     let mut rows: HashMap<&str, &LedgerRow> = HashMap::new();
     for row in &run.evidence.ledger {
@@ -72,7 +71,7 @@ fn one_row_each(run: &Collected, finding: &mut Finding) {
     finding.count(format!("{} messages accepted, {} ids", figure(run.evidence.ledger.len()), figure(rows.len())));
 }
 
-/// What reached the phones is what was sent, once each. Gives the life of each message.
+/// Checks that the messages at phones are those that were sent, once each. Returns the life of each message.
 fn one_id_each<'a>(
     run: &'a Collected,
     sends: &HashMap<&str, &'a Call>,
@@ -86,7 +85,7 @@ fn one_id_each<'a>(
     };
     let channels: HashMap<&str, &Channel> =
         run.evidence.stage.channels.iter().map(|channel| (channel.id.as_str(), channel)).collect();
-    // Of these I1 tells whether they arrived whole.
+    // Whether these arrived unaltered is checked by I1.
     let taken: HashSet<&str> = run.calls().filter_map(Call::taken).collect();
     let mut first: HashMap<&str, &InboxRow> = HashMap::new();
     let mut lives = HashMap::new();
@@ -94,7 +93,7 @@ fn one_id_each<'a>(
     let rows = run.evidence.inboxes.iter().flat_map(|(phone, rows)| rows.iter().map(move |row| (phone, row)));
     for (phone, row) in rows.filter(|(_, row)| numbers.contains(number_of(&row.from))) {
         arrived += 1;
-        // A send of unknown outcome is a call, too, and its text is known.
+        // A send of unknown outcome is among the calls, with its text.
         let Some(call) = sends.get(row.text.as_str()) else {
             if !taken.contains(row.id.as_str()) {
                 let row = format!("{} from {} at {phone}: {:?}", row.id, row.from, row.text);
@@ -132,18 +131,18 @@ fn one_id_each<'a>(
     lives
 }
 
-/// Whether a message went from a channel to whom it writes.
+/// Whether a message went from a channel to the phone that it writes to.
 pub(super) fn is_between(channel: &Channel, from: &str, to: &str) -> bool {
     number_of(from) == channel.number && number_of(to) == channel.recipient
 }
 
-/// What the network accepted of the run's numbers is a send of the run: its text is in an inbox. The inboxes are read after
-/// the ledger, so that nothing is accepted and not there yet.
+/// Checks that everything the network accepted from the run's numbers is a send of the run: its text is in an inbox.
+/// The inboxes are read after the ledger, so that every accepted message is there.
 fn sent_by_somebody(run: &Collected, lives: &HashMap<&str, Life>, numbers: &HashSet<&str>, finding: &mut Finding) {
     let taken: HashSet<&str> = run.calls().filter_map(Call::taken).collect();
     let arrived: HashSet<&str> = run.evidence.inboxes.values().flatten().map(|row| row.id.as_str()).collect();
     for row in run.evidence.ledger.iter().filter(|row| numbers.contains(number_of(&row.from))) {
-        // What was taken is looked for by I1, and whatever arrived was judged by its text.
+        // Answered sends are checked by I1, and messages that arrived were checked by their text.
         if lives.contains_key(row.id.as_str()) || taken.contains(row.id.as_str()) || arrived.contains(row.id.as_str()) {
             continue;
         }
@@ -152,8 +151,8 @@ fn sent_by_somebody(run: &Collected, lives: &HashMap<&str, Life>, numbers: &Hash
     }
 }
 
-/// Each login, and each acceptance that does not come in time, lets the gateway write once more, as long as it does not know
-/// what became of a message.
+/// Checks the number of raw copies: each login, and each acceptance that does not arrive in time, permits one more
+/// while the message's outcome is unknown.
 fn raw_copies(run: &Collected, lives: &HashMap<&str, Life>, numbers: &HashSet<&str>, finding: &mut Finding) {
     let (mut copies, mut most, linger) = (0_usize, 0, linger(run));
     for row in run.evidence.ledger.iter().filter(|row| numbers.contains(number_of(&row.from))) {
@@ -173,7 +172,7 @@ fn raw_copies(run: &Collected, lives: &HashMap<&str, Life>, numbers: &HashSet<&s
         };
         let mut stalled = run.faults().filter(|fault| in_the_way(fault.kind));
         let stalled = raw > 1 + again && stalled.any(|fault| fault.touches(begin, end, linger));
-        // Each session counts its time anew.
+        // Each session restarts the timers.
         let silences = sessions.windows(2).map(|session| session[1].since(session[0]).saturating_add(BLUR));
         let allowed = 1 + again + if stalled { silences.map(resends).sum::<usize>() } else { 0 };
         if raw > allowed {

@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::verdict::{Finding, figure};
 use crate::history::{Collected, Look};
 
-/// A replica that had not reached in this time what others of its group had applied before does not get there: all is at
-/// rest, and a snapshot of what a run writes takes less.
+/// A replica that does not reach within this time what others of its group had applied before will never reach it: all
+/// is at rest, and a snapshot of a run's data takes less.
 const BEHIND: Duration = Duration::from_secs(5);
 
 pub fn judge(run: &Collected, finding: &mut Finding) {
-    // A node that was looked at twice is no other replica.
+    // Several looks at the same node count as one replica.
     let mut groups: BTreeMap<(u16, u64), BTreeSet<(u64, &str)>> = BTreeMap::new();
     let looked = run.evidence.looks.iter().flat_map(|look| &look.replicas);
     for replica in run.evidence.replicas.iter().chain(looked) {
@@ -47,7 +47,7 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
             finding.note(format!("no two replicas of group {group} could be compared: {}", rows.join(", ")));
         }
     } else if nodes(run).len() > 1 {
-        // Nothing differs where nothing was looked at.
+        // Without a comparison there is no difference either, so this must not pass.
         let told = format!("{} states were read, of nodes {:?}", run.evidence.replicas.len(), nodes(run));
         finding.violated("no two replicas could be compared", [told]);
     } else {
@@ -55,15 +55,15 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
     }
 }
 
-/// All nodes of which anything is known; 0 is the network.
+/// All nodes that are known; node 0 is the messaging network.
 fn nodes(run: &Collected) -> BTreeSet<u64> {
     let healed = run.evidence.liveness.iter().flat_map(|liveness| liveness.nodes.keys().copied());
     let asked = run.calls().map(|call| call.node).filter(|node| *node != 0);
     run.evidence.replicas.iter().map(|replica| replica.node).chain(healed).chain(asked).collect()
 }
 
-/// What two replicas had applied at the first look, a third has to have applied at the last one: the group may go on
-/// meanwhile, and so may the replica, as long as it gets that far.
+/// Checks that every replica reaches, by the last look, what two replicas had applied at the first one. Group and
+/// replica may go on meanwhile.
 fn stay_behind(looks: &[Look], finding: &mut Finding) {
     let (Some(first), Some(last)) = (looks.first(), looks.last()) else { return };
     if last.at.since(first.at) < BEHIND {
@@ -73,14 +73,14 @@ fn stay_behind(looks: &[Look], finding: &mut Finding) {
     for replica in &first.replicas {
         reached.entry((replica.group, replica.applied)).or_default().insert(replica.node);
     }
-    // Highest last, so that it is what remains of each group.
+    // The highest position comes last, and so remains for each group.
     let agreed = reached.into_iter().filter(|(_, nodes)| nodes.len() > 1).map(|(position, _)| position);
     for (group, position) in agreed.collect::<BTreeMap<u16, u64>>() {
         let behind = |look: &Look| -> BTreeMap<u64, u64> {
             let rows = look.replicas.iter().filter(|replica| replica.group == group && replica.applied < position);
             rows.map(|replica| (replica.node, replica.applied)).collect()
         };
-        // Behind in all of them: one that was missing in a look is nobody who stood still.
+        // Only replicas that are behind in all looks; one that is missing in a look was not seen to stand still.
         let always = looks.iter().map(behind).reduce(|mut always, now| {
             always.retain(|node, _| now.contains_key(node));
             always

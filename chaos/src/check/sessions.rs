@@ -1,5 +1,5 @@
-//! I3: at most one live session per channel, and an owner of an older epoch never comes after one of a newer: neither when
-//! it logs in, nor with what the network accepts of it.
+//! I3: a channel has at most one live session, and an owner of an older epoch never follows one of a newer: neither in
+//! logins, nor in what the network accepts.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -30,13 +30,13 @@ fn logins(run: &Collected, finding: &mut Finding) {
             if old.ended_at.is_none_or(|ended| ended > new.at) {
                 finding.violated("two sessions of one channel were live", rows());
             }
-            // Who stands still, or does not reach the network, cannot cut its sessions before another may own them.
+            // An owner that is paused, or cannot reach the network, cannot end its sessions in time.
             if old.end.as_deref() == Some("fenced") && !unseen_break(run, old.node, new) {
                 finding.violated("a session outlived its owner's time", rows());
             }
             if old.end.as_deref() == Some("replaced") {
                 replaced += 1;
-                // Where the network did not see the old connection break, the owner meets its own session.
+                // Where the network has not seen the old connection break, an owner meets its own session.
                 if old.node == new.node && old.epoch == new.epoch && unseen_break(run, new.node, new) {
                     own += 1;
                 } else {
@@ -60,9 +60,9 @@ fn logins(run: &Collected, finding: &mut Finding) {
     }
 }
 
-/// What the network accepted of a number came from owners of growing epochs, each of which had logged in. It judges sends of
-/// one device in the order in which they came, also those whose session has ended since, so a row of an older epoch behind
-/// one of a newer is a late write that had its effect.
+/// Checks that the network accepted messages of a number from owners of rising epochs, each of which had logged in. The
+/// network handles the sends of one device in their order of arrival, including those of sessions that have ended, so a
+/// row of an older epoch behind one of a newer is a late write that took effect.
 fn ledger(run: &Collected, finding: &mut Finding) {
     let mut rows: Vec<&LedgerRow> = run.evidence.ledger.iter().collect();
     rows.sort_by_key(|row| row.seq);
@@ -91,8 +91,8 @@ fn ledger(run: &Collected, finding: &mut Finding) {
     finding.count(format!("{} sends accepted of owners in their order", figure(judged)));
 }
 
-/// What still arrives from an ended session is dropped and counted. So it has no effect and breaks nothing by itself,
-/// but somebody must have ended the session other than its owner, who writes nothing after that.
+/// Checks late writes, which arrive from an ended session, and are dropped and counted. They have no effect and violate
+/// nothing by themselves, but an owner writes nothing after it has ended the session itself.
 fn late_writes(run: &Collected, finding: &mut Finding) {
     let late = run.evidence.stats.late_writes;
     let displaced = |login: &Login| matches!(login.end.as_deref(), Some("fenced" | "replaced"));
@@ -111,16 +111,16 @@ fn accepted(number: &str, row: &LedgerRow) -> String {
     format!("{number}: {id} accepted as {seq} of node {node}, epoch {epoch}, at {at}")
 }
 
-/// Whether a node died or stood still, or its way to the network was hurt, shortly before a login. One that merely does not reach its
-/// peers can end its sessions in time.
+/// Whether a node died or stood still, or its connection to the network was affected, shortly before a login. A node
+/// that merely cannot reach its peers can end its sessions in time.
 fn unseen_break(run: &Collected, node: u64, login: &Login) -> bool {
     let at = run.meta.at(login.at);
     run.faults().any(|fault| {
         let shortly = match fault.kind {
             FaultKind::Pause => Duration::from_secs(10),
-            // The kernel closes a process's sockets once its last thread is gone, be it in the middle of a sync.
+            // The kernel closes a process's sockets once its last thread is gone, which may be in the middle of a sync.
             FaultKind::Crash => Duration::from_secs(2),
-            // The network looks for its connections every 20 s.
+            // The network checks its connections every 20 s.
             FaultKind::NetworkCut => Duration::from_secs(30),
             _ => return false,
         };

@@ -1,5 +1,5 @@
-//! I1, where a channel stops while it has much to send: what was taken before the stop is accepted by the network or
-//! ends `failed`, whoever owns the channel then, and nothing of it goes out once the channel was let on again.
+//! I1 for a channel that stops while it has much to send: what was accepted before the stop reaches the network or ends
+//! `failed`, whoever owns the channel then, and nothing of it is sent once the channel has been resumed.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use super::verdict::{Finding, figure};
 use crate::history::record::Channel;
 use crate::history::{Call, Collected, LedgerRow, Login, Op};
 
-/// With what a send ends that the network has not.
+/// Failure code of a send that has not reached the network.
 const UNSENT: &str = "channel_unavailable";
 
-/// With what it ends where nobody knows whether the network has it.
+/// Failure code of a send that may or may not have reached the network.
 const UNKNOWN: &str = "outcome_unknown";
 
 pub fn judge(run: &Collected, finding: &mut Finding) {
@@ -72,8 +72,8 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
     ));
 }
 
-/// Whether nobody but an owner that logged in after that call can have written what the network accepted. The network may be slow
-/// to accept: of one that had logged in before, too, nobody knows when it wrote.
+/// Whether only an owner that logged in after the call `on` can have written what the network accepted. As the network
+/// may be slow to accept, it is unknown when an owner wrote that had logged in before, too.
 fn was_written_after(run: &Collected, channel: &Channel, row: &LedgerRow, on: &Call) -> bool {
     let logins = run.evidence.logins.get(&channel.number).map_or(&[][..], Vec::as_slice);
     let writer = |login: &&Login| (login.node, login.epoch) == (row.node, row.epoch) && login.at <= row.at;
@@ -81,7 +81,7 @@ fn was_written_after(run: &Collected, channel: &Channel, row: &LedgerRow, on: &C
     began.peek().is_some() && began.all(|at| on.begin < at)
 }
 
-/// What was done to a channel.
+/// The calls on a channel.
 struct Calls<'a> {
     sends: Vec<&'a Call>,
     stops: Vec<&'a Call>,
@@ -117,7 +117,7 @@ impl<'a> Calls<'a> {
         self.stops.iter().any(|stop| stop.refusal().is_none() && send.begin <= stop.end)
     }
 
-    /// The first call that let the channel on again after a stop that came after a send.
+    /// The first call that resumed the channel after a stop that came after a send.
     fn let_on_after(&self, send: &Call) -> Option<&'a Call> {
         let stop =
             self.stops.iter().filter(|stop| stop.is_done() && send.begin <= stop.begin).min_by_key(|stop| stop.end);

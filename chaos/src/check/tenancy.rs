@@ -1,4 +1,4 @@
-//! I12: no tenant sees or touches another's anything, through any node.
+//! I12: no tenant sees or touches anything of another, through any node.
 
 use std::collections::HashMap;
 
@@ -12,8 +12,8 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
     events(run, &owners, finding);
 }
 
-/// Another's resource is a missing one: 404 and nothing else, unless the caller was not let in at all. A list that it narrows is
-/// empty.
+/// Checks that another tenant's resource looks like a missing one: 404 and nothing else, unless the caller was not
+/// admitted at all. A list that is filtered by it is empty.
 fn trespasses(run: &Collected, finding: &mut Finding) {
     let (mut tried, mut missing) = (0, 0);
     for call in run.calls() {
@@ -22,7 +22,7 @@ fn trespasses(run: &Collected, finding: &mut Finding) {
             Outcome::Done(Answer::Ids { ids }) if ids.is_empty() => None,
             Outcome::Done(_) => Some("a tenant was let at another's"),
             Outcome::Refused { status: 404, .. } => None,
-            // The call was never made, or refused before its target was looked for; or nobody knows its outcome.
+            // The call was never made, or refused before the target was looked up; or its outcome is unknown.
             Outcome::Refused { status: 0 | 429, .. } | Outcome::Unknown { .. } => continue,
             Outcome::Refused { .. } => Some("a tenant could tell another's from a missing one"),
         };
@@ -88,7 +88,7 @@ fn events(run: &Collected, owners: &Owners, finding: &mut Finding) {
     finding.count(format!("{} webhooks and {} frames with their owner", figure(webhooks), figure(frames)));
 }
 
-/// Whose everything is.
+/// The tenant of each id and each webhook path.
 struct Owners<'a> {
     of_ids: HashMap<&'a str, &'a str>,
     of_hooks: HashMap<&'a str, &'a str>,
@@ -113,7 +113,7 @@ impl<'a> Owners<'a> {
         Self { of_ids, of_hooks }
     }
 
-    /// Whether something is known to be another's.
+    /// Whether something is known to belong to another tenant.
     fn is_foreign(&self, id: &str, tenant: &str) -> bool {
         self.of_ids.get(id).is_some_and(|owner| *owner != tenant)
     }

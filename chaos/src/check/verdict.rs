@@ -1,10 +1,10 @@
-//! What judges answer: for each invariant what was counted, what broke it, and what is worth a look.
+//! The results of the checks: for each invariant what was counted, what violated it, and what deserves a look.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What must hold, whatever breaks; docs/quality/invariants.md says each in words.
+/// The invariants, which docs/quality/invariants.md states in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Invariant {
     I1,
@@ -67,7 +67,7 @@ impl fmt::Display for Invariant {
     }
 }
 
-/// The judgement over a run.
+/// The results of all checks of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// One for each invariant, in their order.
@@ -83,7 +83,7 @@ impl Verdict {
         self.findings.iter().find(|finding| finding.invariant == invariant)
     }
 
-    /// The invariants that nothing in the run could have broken.
+    /// The invariants that nothing in the run could have violated.
     pub fn unjudged(&self) -> impl Iterator<Item = Invariant> {
         self.findings.iter().filter(|finding| finding.judged == 0).map(|finding| finding.invariant)
     }
@@ -94,7 +94,7 @@ impl Verdict {
     }
 }
 
-/// For people: a line for each invariant, and what broke it below.
+/// For people: a line for each invariant, followed by its violations.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for finding in &self.findings {
@@ -120,19 +120,19 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Violations of one invariant that are printed; the rest stand in the report's file.
+/// Violations of one invariant that are printed; the report's file has all of them.
 const SHOWN: usize = 5;
 
-/// What one judge found.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     pub invariant: Invariant,
-    /// What was looked at: `1,204 sends answered 202, 1,204 accounted for`.
+    /// What was checked: `1,204 sends answered 202, 1,204 accounted for`.
     pub counts: Vec<String>,
-    /// How many things could have broken it: of none, nothing was shown.
+    /// How many things could have violated the invariant. With none, the run shows nothing about it.
     #[serde(default)]
     pub judged: usize,
-    /// What breaks nothing and is worth a look.
+    /// Observations that violate nothing but deserve a look.
     pub notes: Vec<String>,
     pub violations: Vec<Violation>,
 }
@@ -146,7 +146,7 @@ impl Finding {
         self.violations.is_empty()
     }
 
-    /// The finding in a word.
+    /// The result in a word.
     pub fn state(&self) -> &'static str {
         match (self.holds(), self.judged) {
             (false, _) => "BROKEN",
@@ -155,7 +155,7 @@ impl Finding {
         }
     }
 
-    /// Counts things that could have broken the invariant, and did not or did.
+    /// Counts things that could have violated the invariant, whether they did or not.
     pub(super) fn judged(&mut self, things: usize) {
         self.judged += things;
     }
@@ -173,7 +173,7 @@ impl Finding {
     }
 }
 
-/// A promise that was not kept, with what shows it: ids, times, rows.
+/// A violation of an invariant, with its evidence: ids, times, rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     pub what: String,

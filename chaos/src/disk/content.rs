@@ -9,12 +9,12 @@ use std::time::SystemTime;
 
 use super::unsynced::Unsynced;
 
-/// A file's bytes, and which of them are not on the disk. Its own lock is held while it is written or synced, so that a
-/// sync tells exactly what it has covered.
+/// A file's bytes, and which of them are not on the disk yet. The file has a lock of its own, which is held during a
+/// write or a sync, so that a sync knows exactly what it has covered.
 pub(super) struct Content(Mutex<State>);
 
 struct State {
-    /// Open for as long as somebody has it open.
+    /// Dangling unless some program has the file open.
     file: Weak<File>,
     length: u64,
     modified: SystemTime,
@@ -22,13 +22,13 @@ struct State {
 }
 
 impl Content {
-    /// A file that was just made; its name is on the disk when its folder is.
+    /// A new file. Its name is on the disk once its folder is synced.
     pub(super) fn new(file: &Arc<File>) -> Self {
         let file = Arc::downgrade(file);
         Self(Mutex::new(State { file, length: 0, modified: SystemTime::now(), unsynced: Unsynced::default() }))
     }
 
-    /// A file that was there before.
+    /// A file that existed before the mount.
     pub(super) fn found(length: u64, modified: SystemTime) -> Self {
         let unsynced = Unsynced::on_disk(length);
         Self(Mutex::new(State { file: Weak::new(), length, modified, unsynced }))
@@ -50,7 +50,7 @@ impl Content {
         self.lock().modified = modified;
     }
 
-    /// The file as it is open already, or opened now at this path.
+    /// The file handle that is open already, or one opened now at this path.
     pub(super) fn open(&self, path: Option<&Path>) -> io::Result<Arc<File>> {
         let mut state = self.lock();
         if let Some(file) = state.file.upgrade() {
@@ -62,10 +62,10 @@ impl Content {
         Ok(file)
     }
 
-    /// Writes; `room` is asked for the bytes by which the file grows, and may grant fewer.
+    /// Writes. `room` is called with the number of bytes by which the file grows, and may grant fewer.
     pub(super) fn write(&self, file: &File, at: u64, bytes: &[u8], room: impl FnOnce(u64) -> u64) -> io::Result<usize> {
         let mut state = self.lock();
-        // What lies between the end and the first byte is a hole.
+        // The gap between the end and the first byte is a hole.
         let grows = (at + bytes.len() as u64).saturating_sub(state.length).min(bytes.len() as u64);
         let granted = if grows == 0 { 0 } else { room(grows) };
         let written = bytes.len() - (grows - granted) as usize;
@@ -80,7 +80,7 @@ impl Content {
         Ok(written)
     }
 
-    /// Cuts or lengthens; gives by how many bytes it became shorter.
+    /// Truncates or extends the file. Returns by how many bytes it became shorter.
     pub(super) fn set_length(&self, file: &File, length: u64) -> io::Result<u64> {
         let mut state = self.lock();
         state.unsynced.keep_behind(file, length)?;
@@ -103,7 +103,7 @@ impl Content {
         self.lock().unsynced.sync_failed();
     }
 
-    /// Brings back what is on the disk; gives how many pages were lost.
+    /// Restores what is on the disk. Returns how many pages were lost.
     pub(super) fn revert(&self, path: &Path, survives: impl FnMut() -> bool) -> io::Result<usize> {
         let file = self.open(Some(path))?;
         let mut state = self.lock();
@@ -113,7 +113,7 @@ impl Content {
         Ok(lost)
     }
 
-    /// Changes a file behind the back of whoever uses it; what is on the disk changes, too.
+    /// Changes a file without its users' knowledge, on the disk as well.
     pub(super) fn damage(&self, path: &Path, damage: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
         let file = self.open(Some(path))?;
         let mut state = self.lock();

@@ -1,55 +1,55 @@
-//! What goes wrong on a disk, and where.
+//! Faults of a disk, and the files that they affect.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What a disk does wrong from now on. The default is a disk that is well.
+/// The faults of a disk from now on. The default is a healthy disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Faults {
-    /// Syncs of these files, or of these folders, fail with EIO. As on Linux, what was to be synced counts as written
-    /// then: a later sync that succeeds does not bring it to the disk.
+    /// Syncs of these files or folders fail with EIO. As on Linux, the data then counts as written: a later successful
+    /// sync does not bring it to the disk.
     pub failing_syncs: Option<Files>,
     /// Writes to these files fail with EIO.
     pub failing_writes: Option<Files>,
-    /// Bytes by which files may still grow, all together; then ENOSPC. What is deleted gives its bytes back.
+    /// Bytes by which all files together may still grow, then ENOSPC. Deleted files free their bytes.
     pub free: Option<u64>,
-    /// How long each write takes more.
+    /// Extra time of each write.
     pub write_delay: Duration,
-    /// How long each sync takes more.
+    /// Extra time of each sync.
     pub sync_delay: Duration,
 }
 
-/// Some of the files of a disk.
+/// A set of files of a disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Files {
-    /// Those in this folder and below, from the root of the disk; all, when it is empty.
+    /// Files in this folder and below, relative to the root of the disk; all files, if empty.
     pub below: PathBuf,
-    /// Those whose names end so.
+    /// Files whose names end with this.
     pub ending: String,
 }
 
 impl Files {
-    /// Every file.
+    /// All files.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// What lies in a folder of the disk, and below.
+    /// The files in a folder of the disk, and below.
     pub fn below(folder: impl Into<PathBuf>) -> Self {
         Self { below: folder.into(), ending: String::new() }
     }
 
-    /// With names of this ending only.
+    /// Only files whose names end with `ending`.
     pub fn ending(mut self, ending: &str) -> Self {
         ending.clone_into(&mut self.ending);
         self
     }
 
-    /// Whether the file is one of them; one that was deleted and is still open has no name.
+    /// Whether the set contains the file. A file that was deleted and is still open has no name.
     pub(super) fn has(&self, file: Option<&Path>) -> bool {
         match file {
             Some(file) => file.starts_with(&self.below) && file.as_os_str().to_string_lossy().ends_with(&self.ending),
@@ -58,22 +58,21 @@ impl Files {
     }
 }
 
-/// What a power cut does to what was not synced.
+/// What a power cut does to unsynced data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Loss {
     /// All of it is lost.
     Everything,
-    /// Each page of 4 KiB was written in time or was not, as the seed has it; files were made, renamed and deleted all in
-    /// time or all too late.
+    /// Each page of 4 KiB is lost or survives, drawn from the seed; names of files are all lost or all survive.
     SomePages { seed: u64 },
 }
 
-/// What a power cut took.
+/// What a power cut has lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lost {
-    /// Files that are not, or again, where they were.
+    /// Files that disappeared or reappeared.
     pub names: usize,
-    /// Pages that have their former content.
+    /// Pages that have their former content again.
     pub pages: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The disk as the kernel asks for it.
+//! The disk as a FUSE file system.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,16 +13,16 @@ use fuser::{
 
 use super::store::{Facts, Store};
 
-/// The kernel remembers neither names nor facts: a power cut changes both behind its back.
+/// The kernel must cache neither names nor attributes, as a power cut changes both without its knowledge.
 const FRESH: Duration = Duration::ZERO;
-/// Inode numbers are never used twice.
+/// Inode numbers are never reused.
 const ONCE: Generation = Generation(0);
 const BLOCK: u32 = 4096;
 
-/// Files of a [`Store`], as answers to the kernel.
+/// The files of a [`Store`], for the kernel.
 pub(super) struct Mounted(pub(super) Arc<Store>);
 
-/// Answers with what came out, or with its error.
+/// Replies with a result, or with its error.
 macro_rules! answer {
     ($reply:ident, $outcome:expr, $found:pat => $answer:expr) => {
         match $outcome {
@@ -217,7 +217,7 @@ impl Filesystem for Mounted {
             Ok(found) => found,
             Err(error) => return reply.error(Errno::from(error)),
         };
-        // Who stands above a folder is the kernel's knowledge; here it asks for no more than the names.
+        // The kernel knows the parent itself; here it needs only the names.
         let own = [(ino.0, true, OsStr::new(".")), (ino.0, true, OsStr::new(".."))].into_iter();
         let entries = own.chain(found.iter().map(|(ino, is_folder, name)| (*ino, *is_folder, name.as_os_str())));
         for (number, (ino, is_folder, name)) in entries.enumerate().skip(offset as usize) {
@@ -254,7 +254,7 @@ impl Filesystem for Mounted {
         });
     }
 
-    /// Not being there spares the kernel a question before each write.
+    /// ENOSYS tells the kernel not to ask again, which saves a request before each write.
     fn getxattr(&self, _req: &Request, _ino: INodeNo, _name: &OsStr, _size: u32, reply: ReplyXattr) {
         reply.error(Errno::ENOSYS);
     }

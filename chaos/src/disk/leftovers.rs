@@ -1,4 +1,4 @@
-//! Disks of programs that were killed: their mounts stay behind, and every call in them fails.
+//! Disks of programs that were killed: their mounts remain, and every call in them fails.
 
 use std::path::Path;
 
@@ -6,15 +6,15 @@ use nix::mount::{MntFlags, umount2};
 
 const PREFIX: &str = "gateway-disk";
 
-/// What the table of mounts shows as the source of a disk of this process.
+/// The source of a disk of this process in the table of mounts.
 pub(super) fn source(name: &str) -> String {
     format!("{PREFIX}:{}:{name}", std::process::id())
 }
 
-/// Unmounts the disks of processes that are no more.
+/// Unmounts the disks of processes that have ended.
 pub(super) fn remove() {
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    // The last mount over a folder is the one that is seen, and goes first.
+    // Of several mounts over a folder the last one is visible, and must be unmounted first.
     for point in table.lines().rev().filter_map(left_over) {
         if let Err(error) = umount2(Path::new(point), MntFlags::MNT_DETACH) {
             tracing::warn!(%error, point, "cannot unmount the disk of a program that is gone");
@@ -22,7 +22,7 @@ pub(super) fn remove() {
     }
 }
 
-/// The mount point of a line of the table, if it is a disk whose process has ended.
+/// The mount point in a line of the table, if it is a disk whose process has ended.
 fn left_over(line: &str) -> Option<&str> {
     // 36 35 0:34 / /mount/point rw,nodev shared:1 - fuse source options
     let (place, kind) = line.split_once(" - ")?;

@@ -1,8 +1,8 @@
-//! A disk that fails when it is told to: a file system of our own (FUSE) over a folder.
+//! A disk that fails on command: a FUSE file system over a folder.
 //!
-//! It passes everything through to the folder over which it is mounted, and knows what of it was synced. So syncs can
-//! fail, writes find no room, both take their time, and a power cut takes what a real one may take: bytes that were not
-//! synced, and names in folders that were not synced. It wants root and `/dev/fuse`.
+//! It passes everything through to the folder that it is mounted over, and tracks what was synced. So syncs can fail,
+//! writes can run out of space, both can be slow, and a power cut loses what a real one may lose: unsynced bytes, and
+//! names in unsynced folders. It needs root and `/dev/fuse`.
 
 mod content;
 mod faults;
@@ -27,24 +27,24 @@ pub use faults::{Faults, Files, Loss, Lost};
 
 use store::Store;
 
-/// Requests at the same time: a slow sync does not hold up everything else.
+/// Requests handled at the same time, so that a slow sync does not delay all others.
 const THREADS: usize = 4;
 
-/// A folder on a disk with faults, until this value goes. The folder then has what a program last saw in it.
+/// A folder on a disk with faults, until this value is dropped. The folder then has what a program last saw in it.
 ///
-/// Whoever still has files of it open when it goes gets EIO for every call.
+/// A process that still has files of it open after the drop gets EIO for every call.
 pub struct FaultyDisk {
     store: Arc<Store>,
     path: PathBuf,
-    /// Its threads end when nobody has a file of the disk open any more.
+    /// Its threads end when no program has a file of the disk open any more.
     _session: BackgroundSession,
 }
 
 impl FaultyDisk {
-    /// Mounts it over a folder; what is in there is on the disk. The name is shown in the system's table of mounts.
+    /// Mounts a disk over a folder, whose contents count as synced. The system's table of mounts shows the name.
     ///
     /// # Errors
-    /// When the folder holds more than files and folders, or when this process may not mount.
+    /// When the folder contains anything but files and folders, or when this process may not mount.
     pub fn mount(name: &str, folder: &Path) -> anyhow::Result<Self> {
         leftovers::remove();
         let path = fs::canonicalize(folder).with_context(|| folder.display().to_string())?;
@@ -59,18 +59,18 @@ impl FaultyDisk {
         Ok(Self { store, path, _session: session })
     }
 
-    /// Where its files are.
+    /// The mount point.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What goes wrong from now on, in place of what did.
+    /// Replaces the faults of the disk.
     pub fn set(&self, faults: Faults) {
         self.store.set(faults);
     }
 
-    /// A power cut: what was not synced is lost, and files that are open fail from now on. Whoever lives on the disk is
-    /// to be killed before, as a power cut would.
+    /// Cuts the power: unsynced data is lost, and files that are open fail from now on. Kill the processes that use the
+    /// disk before, as a power cut would.
     ///
     /// # Errors
     /// When the folder beneath cannot be changed.
@@ -78,7 +78,7 @@ impl FaultyDisk {
         self.store.crash(loss).with_context(|| format!("a power cut of {}", self.path.display()))
     }
 
-    /// Flips a bit of the byte at `at`, of a file that is named from the root of the disk.
+    /// Flips a bit of the byte at `at` in a file, whose path is relative to the root of the disk.
     ///
     /// # Errors
     /// When there is no such file or byte.
@@ -91,7 +91,7 @@ impl FaultyDisk {
         self.store.damage(file, flip).with_context(|| format!("a flipped bit in {}", file.display()))
     }
 
-    /// Cuts a file, named from the root of the disk, to a length in bytes.
+    /// Truncates a file, whose path is relative to the root of the disk, to a length in bytes.
     ///
     /// # Errors
     /// When there is no such file.
@@ -103,7 +103,7 @@ impl FaultyDisk {
 impl Drop for FaultyDisk {
     fn drop(&mut self) {
         self.store.close();
-        // A process that still lives on it keeps it, unseen, until it ends.
+        // A lazy unmount: a process that still uses the disk keeps it until it ends.
         if let Err(error) = umount2(&self.path, MntFlags::MNT_DETACH) {
             tracing::warn!(%error, path = %self.path.display(), "cannot unmount a disk with faults");
         }

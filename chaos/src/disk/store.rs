@@ -1,7 +1,7 @@
-//! A folder as a disk: what is done to files, what of it is on the disk, and the faults in between.
+//! A folder as a disk: operations on files, what of them is on the disk, and the faults in between.
 //!
-//! The folder itself always holds what a program sees, so whatever is left of a run can be looked at. What a power cut
-//! would bring back is kept beside it: changed pages in memory, deleted files as links in [`KEPT`].
+//! The folder itself always holds what a program sees, so that the leftovers of a run can be inspected. What a power
+//! cut would restore is kept beside it: changed pages in memory, deleted files as links in [`KEPT`].
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -23,14 +23,14 @@ use super::content::Content;
 use super::faults::{Faults, Loss, Lost};
 use super::tree::{Folder, Ino, Node, ROOT, Tree, What};
 
-/// Where files are kept that were deleted and that the disk still has; nobody sees it.
+/// Hidden folder for files that were deleted but are still on the disk.
 const KEPT: &str = ".kept";
 
-/// What a program has open.
+/// An open file or folder.
 #[derive(Clone)]
 enum Open {
     File(Arc<OpenFile>),
-    /// As it was when it was opened: whoever reads it may delete files meanwhile.
+    /// Its entries when it was opened, as files may be deleted while it is read.
     Folder(Arc<Vec<(Ino, bool, OsString)>>),
 }
 
@@ -47,10 +47,11 @@ struct Handles {
 }
 
 pub(super) struct Store {
-    /// The folder by its descriptor: what is mounted over it does not hide it.
+    /// Path of the folder by its descriptor, which the mount over it does not hide.
     root: PathBuf,
     _root: File,
-    /// Held by whatever changes something; a power cut waits for those and lets no more in.
+    /// Whether the power is on. Changes hold the lock for reading, so that a power cut waits for them and blocks new
+    /// ones.
     power: RwLock<bool>,
     tree: Mutex<Tree>,
     handles: Mutex<Handles>,
@@ -69,7 +70,7 @@ pub(super) struct Facts {
 }
 
 impl Store {
-    /// A folder and all that it holds; all of it counts as being on the disk.
+    /// Opens a folder with all its contents, which count as synced.
     pub(super) fn open(folder: &Path) -> anyhow::Result<Self> {
         let named = || folder.display().to_string();
         let handle = File::open(folder).with_context(named)?;
@@ -102,7 +103,7 @@ impl Store {
         self.faults.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on every call fails with EIO; what was kept aside is removed.
+    /// Makes every call fail with EIO from now on, and removes the kept files.
     pub(super) fn close(&self) {
         *self.power.write().unwrap_or_else(PoisonError::into_inner) = false;
         lock(&self.handles).open.clear();
@@ -110,7 +111,7 @@ impl Store {
         let _ = fs::remove_dir_all(self.root.join(KEPT));
     }
 
-    /// What is not on the disk is gone, and so is whatever was open.
+    /// Drops everything that is not on the disk, and all open files.
     pub(super) fn crash(&self, loss: Loss) -> io::Result<Lost> {
         let _off = self.power.write().unwrap_or_else(PoisonError::into_inner);
         lock(&self.handles).open.clear();
@@ -206,7 +207,7 @@ impl Store {
         lock(&self.handles).open.remove(&handle);
     }
 
-    /// What was opened before a power cut is open no more.
+    /// A power cut closes all files, whose handles are unknown afterwards.
     fn file(&self, handle: u64) -> io::Result<Arc<OpenFile>> {
         match lock(&self.handles).open.get(&handle) {
             Some(Open::File(open)) => Ok(open.clone()),
@@ -284,10 +285,10 @@ impl Store {
         failing
     }
 
-    /// Reserves room for bytes that will be written, as far as the folder's own file system can.
+    /// Reserves space for later writes, as far as the folder's own file system can.
     pub(super) fn allocate(&self, handle: u64, mode: i32, at: i64, length: i64) -> io::Result<()> {
         use nix::fcntl::{FallocateFlags, fallocate};
-        // Anything but reserving would change bytes that are not kept.
+        // Other modes would change bytes without a copy of what is on the disk.
         if FallocateFlags::from_bits_truncate(mode) != FallocateFlags::FALLOC_FL_KEEP_SIZE {
             return Err(Errno::EOPNOTSUPP.into());
         }
@@ -420,7 +421,7 @@ impl Store {
                 self.drop_kept(&free)?;
             }
         }
-        // Bound first: a file without any place might be dropped.
+        // Bound first: a file without any name might be dropped.
         tree.bind(to.0, to.1, ino)?;
         tree.unbind(from.0, from.1)?;
         Ok(())
@@ -430,12 +431,13 @@ impl Store {
         Ok((statvfs(&self.root)?, *lock(&self.room)))
     }
 
-    /// Before a name changes: the file that the disk has there is kept, if this is the first change since a sync.
+    /// To be called before a name changes: keeps the file that the disk has there, if this is the first change since a
+    /// sync.
     fn will_change(&self, tree: &mut Tree, folder: Ino, name: &OsStr) -> io::Result<()> {
         let path = self.root.join(tree.path_of(folder, name)?);
         let Some(ino) = tree.will_change(folder, name)? else { return Ok(()) };
         match fs::hard_link(path, self.kept(ino)) {
-            // Kept already, for another of its names.
+            // Kept already under another of its names.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             linked => linked,
         }
@@ -473,7 +475,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads what lies in a folder into the tree.
+/// Adds the contents of a folder to the tree.
 fn fill(tree: &mut Tree, folder: Ino, path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(path)? {
         let entry = entry?;

@@ -1,4 +1,4 @@
-//! The disk as a program sees it: mounted for real.
+//! The disk as a program sees it, really mounted.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -14,7 +14,7 @@ use crate::commands::lacks_root;
 
 use super::{Faults, FaultyDisk, Files, Loss};
 
-/// `None` where this process may not mount.
+/// `None` if this process may not mount.
 fn disk() -> Option<(FaultyDisk, TempDir)> {
     if lacks_root() {
         return None;
@@ -134,7 +134,7 @@ fn a_full_disk_takes_no_more_until_something_is_deleted() {
     let refused = file.write_all(&[1; 8_000]).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::StorageFull);
     assert_eq!(file.metadata().unwrap().len(), 5_000, "as much of it as there was room for");
-    // What is there may be written over.
+    // Overwriting needs no space.
     OpenOptions::new().write(true).open(at("old")).unwrap().write_all(&[2; 10_000]).unwrap();
     assert!(nix::sys::statvfs::statvfs(disk.path()).unwrap().blocks_available() == 0);
     fs::remove_file(at("old")).unwrap();

@@ -1,7 +1,8 @@
-//! The names of a disk: what stands where now, and where the disk has it.
+//! The names of a disk: the files and folders under them now, and those under them on the disk.
 //!
-//! A name in a folder is on the disk once the folder was synced. Until then the folder remembers what the disk has under
-//! it. Folders themselves are on the disk as soon as they are made, renamed or removed: few programs sync what they lie in.
+//! A name in a folder is on the disk once the folder was synced. Until then the folder remembers what the disk has
+//! under it. Folders themselves are on the disk once created, renamed or removed, as few programs sync a folder's
+//! parent.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -14,7 +15,7 @@ use nix::errno::Errno;
 
 use super::content::Content;
 
-/// A file or a folder, for as long as somebody knows it. Never used twice.
+/// Inode number of a file or folder. Never reused.
 pub(super) type Ino = u64;
 
 pub(super) const ROOT: Ino = 1;
@@ -23,11 +24,11 @@ pub(super) const ROOT: Ino = 1;
 pub(super) struct Node {
     pub(super) what: What,
     pub(super) mode: u32,
-    /// Where it stands. A folder stands in one place; a file that was deleted, in none.
+    /// Its names. A folder has one; a deleted file has none.
     places: Vec<(Ino, OsString)>,
-    /// Under how many names, changed since, the disk has it.
+    /// Under how many names the disk has it that have changed since.
     promised: usize,
-    /// How often the kernel looked it up and did not forget it.
+    /// The number of the kernel's lookups that it has not forgotten.
     lookups: u64,
 }
 
@@ -56,9 +57,9 @@ impl Folder {
 /// What a power cut does to names.
 #[derive(Default)]
 pub(super) struct Reverted {
-    /// Files that stand here now and shall not.
+    /// Paths of files that must disappear.
     pub(super) gone: Vec<PathBuf>,
-    /// Files that shall stand here.
+    /// Files that must reappear, with their paths.
     pub(super) back: Vec<(Ino, PathBuf)>,
 }
 
@@ -103,7 +104,7 @@ impl Tree {
         }
     }
 
-    /// All files with a place, and where that is.
+    /// All files that have a name, with one of their paths.
     pub(super) fn files(&self) -> Vec<(PathBuf, Arc<Content>)> {
         let files = self.nodes.iter().filter_map(|(ino, node)| match &node.what {
             What::File(content) => Some((self.path(*ino)?, content.clone())),
@@ -116,12 +117,12 @@ impl Tree {
         self.folder(folder)?.entries.get(name).copied().ok_or_else(|| Errno::ENOENT.into())
     }
 
-    /// What stands at a path from the root.
+    /// The file or folder at a path from the root.
     pub(super) fn at(&self, path: &std::path::Path) -> io::Result<Ino> {
         path.iter().try_fold(ROOT, |folder, name| self.find(folder, name))
     }
 
-    /// One of the places of a file or folder, from the root; none when it was deleted.
+    /// One of the paths of a file or folder, from the root; `None` if it was deleted.
     pub(super) fn path(&self, ino: Ino) -> Option<PathBuf> {
         if ino == ROOT {
             return Some(PathBuf::new());
@@ -130,13 +131,13 @@ impl Tree {
         Some(self.path(*folder)?.join(name))
     }
 
-    /// The path of a name in a folder, whether or not anything stands there.
+    /// The path of a name in a folder, whether or not it exists.
     pub(super) fn path_of(&self, folder: Ino, name: &OsStr) -> io::Result<PathBuf> {
         self.folder(folder)?;
         Ok(self.path(folder).ok_or(Errno::ENOENT)?.join(name))
     }
 
-    /// Adds a file or folder in its first place.
+    /// Adds a file or folder under its first name.
     pub(super) fn add(&mut self, folder: Ino, name: &OsStr, what: What, mode: u32) -> io::Result<Ino> {
         self.last += 1;
         let ino = self.last;
@@ -145,8 +146,8 @@ impl Tree {
         Ok(ino)
     }
 
-    /// A name is about to change that the disk may have. Gives the file that the disk has there from now on, if this is
-    /// the first change: it must not be deleted for good.
+    /// To be called before a name changes that the disk may have. If this is the first change since a sync, returns the
+    /// file that the disk has under it: the caller must keep it.
     pub(super) fn will_change(&mut self, folder: Ino, name: &OsStr) -> io::Result<Option<Ino>> {
         let folder = self.folder_mut(folder)?;
         if folder.changed.contains_key(name) {
@@ -168,7 +169,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes a name away; true when the file or folder has no other.
+    /// Removes a name. Returns whether it was the last of the file or folder.
     pub(super) fn unbind(&mut self, folder: Ino, name: &OsStr) -> io::Result<bool> {
         let from = self.folder_mut(folder)?;
         let ino = from.entries.remove(name).ok_or(Errno::ENOENT)?;
@@ -180,13 +181,13 @@ impl Tree {
         Ok(last)
     }
 
-    /// What the folder has is on the disk. Gives the files that the disk has under no name any more.
+    /// Marks a folder as synced. Returns the files that the disk no longer has under any name.
     pub(super) fn synced(&mut self, folder: Ino) -> io::Result<Vec<Ino>> {
         let changed = std::mem::take(&mut self.folder_mut(folder)?.changed);
         Ok(self.released(changed.into_values().flatten()))
     }
 
-    /// A name is on the disk as it is now.
+    /// Marks a single name as synced.
     pub(super) fn synced_name(&mut self, folder: Ino, name: &OsStr) -> io::Result<Vec<Ino>> {
         let changed = self.folder_mut(folder)?.changed.remove(name);
         Ok(self.released(changed.flatten().into_iter()))
@@ -205,15 +206,15 @@ impl Tree {
         free
     }
 
-    /// Everything is on the disk.
+    /// Marks everything as synced.
     pub(super) fn all_synced(&mut self) {
         for folder in self.folders() {
-            // This cannot fail: `folders` names folders alone.
+            // This cannot fail, as all of `folders` are folders.
             let _ = self.synced(folder);
         }
     }
 
-    /// Names are again what the disk has. Files of `back` are kept until `all_synced`.
+    /// Restores the names that the disk has. The files of `back` are kept until `all_synced`.
     pub(super) fn revert(&mut self) -> io::Result<Reverted> {
         let mut reverted = Reverted::default();
         let mut binds = Vec::new();
@@ -267,7 +268,7 @@ impl Tree {
 }
 
 impl Node {
-    /// How many names it has.
+    /// The number of its names.
     pub(super) fn names(&self) -> usize {
         self.places.len()
     }

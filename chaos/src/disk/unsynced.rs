@@ -1,7 +1,7 @@
-//! What of one file is not on the disk yet.
+//! The part of one file that is not on the disk yet.
 //!
-//! The file itself always has its newest content, so that reading costs nothing. Here is what a power cut would bring
-//! back: the length at the last sync, and of each page that was changed since the bytes that it had then.
+//! The file itself always has its newest content, so that reading costs nothing. Kept here is what a power cut would
+//! restore: the length at the last sync, and the bytes that each page changed since had then.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,19 +15,19 @@ const PAGE: u64 = 4096;
 pub(super) struct Unsynced {
     /// The length on the disk.
     length: u64,
-    /// What the disk has of the changed pages; nothing of those behind its length.
+    /// The bytes that the disk has of the changed pages, up to its length.
     pages: BTreeMap<u64, Vec<u8>>,
-    /// The same of pages whose sync has failed: they count as written, and no later sync writes them.
+    /// The same for pages whose sync has failed: they count as written, and no later sync writes them.
     given_up: BTreeMap<u64, Vec<u8>>,
 }
 
 impl Unsynced {
-    /// Of a file that is on the disk with this length.
+    /// For a file that is on the disk with this length.
     pub(super) fn on_disk(length: u64) -> Self {
         Self { length, ..Self::default() }
     }
 
-    /// Keeps what the disk has of these bytes, before they change.
+    /// Keeps the disk's version of these bytes, before they change.
     pub(super) fn keep(&mut self, file: &File, from: u64, to: u64) -> io::Result<()> {
         if from >= to {
             return Ok(());
@@ -49,24 +49,24 @@ impl Unsynced {
         Ok(())
     }
 
-    /// Keeps what a cut to a shorter length would take.
+    /// Keeps the disk's version of the bytes that a truncation to `length` would remove.
     pub(super) fn keep_behind(&mut self, file: &File, length: u64) -> io::Result<()> {
         self.keep(file, length, self.length)
     }
 
-    /// The file, of this length now, is on the disk.
+    /// Marks the file, which has this length now, as synced.
     pub(super) fn synced(&mut self, length: u64) {
         self.pages.clear();
         self.length = length;
     }
 
-    /// A sync has failed.
+    /// Records a failed sync.
     pub(super) fn sync_failed(&mut self) {
         self.given_up.append(&mut self.pages);
     }
 
-    /// Brings a file of this length back to what is on the disk, but for pages that `survives` says were written in
-    /// time. Gives the length that it has now, and how many pages were lost.
+    /// Restores a file of this length to what is on the disk, except the pages for which `survives` returns true.
+    /// Returns the new length and the number of lost pages.
     pub(super) fn revert(
         &mut self,
         file: &File,
@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    /// What may happen to a file.
+    /// An operation on a file.
     #[derive(Clone, Debug)]
     enum Step {
         Write { at: u64, bytes: Vec<u8> },
@@ -116,7 +116,7 @@ mod tests {
         prop::collection::vec(prop_oneof![4 => write, 1 => cut, 1 => Just(Step::Sync)], 0..20)
     }
 
-    /// Takes the steps; gives the file's length and its content at the last sync.
+    /// Executes steps. Returns the file's length and its content at the last sync.
     fn take(steps: &[Step], file: &File, unsynced: &mut Unsynced) -> (u64, Vec<u8>) {
         let read = |length: u64| {
             let mut bytes = vec![0; length as usize];

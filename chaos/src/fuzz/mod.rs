@@ -1,7 +1,7 @@
-//! What is fuzzed: each target reads bytes that come from elsewhere. A panic is a finding.
+//! Fuzz targets: each parses bytes from outside. A panic is a finding.
 //!
-//! `fuzz/` runs these with `cargo fuzz`; `chaos/tests/fuzz_corpus.rs` runs them over `fuzz/corpus` and what
-//! [`mutation`] makes of it.
+//! `fuzz/` runs these with `cargo fuzz`; `chaos/tests/pure/fuzz_corpus.rs` runs them over `fuzz/corpus` and mutations
+//! of it ([`mutation`]).
 
 pub mod mutation;
 mod rows;
@@ -9,12 +9,12 @@ mod targets;
 
 pub use targets::TARGETS;
 
-/// One reader of foreign bytes.
+/// A parser of bytes from outside.
 pub struct Target {
     /// Its name under `fuzz/fuzz_targets` and `fuzz/corpus`.
     pub name: &'static str,
     pub run: fn(&[u8]),
-    /// What it is meant to read, in the form of this release.
+    /// Valid inputs in the format of this release.
     pub examples: fn() -> Vec<Vec<u8>>,
 }
 

@@ -1,10 +1,10 @@
-//! What becomes of a good input: bits flipped, bytes put in, taken out and copied, two inputs joined.
+//! Mutations of valid inputs: bits are flipped, bytes are inserted, removed and repeated, and two inputs are joined.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// One change of an input. Places are parts of its length, whatever that is by then.
+/// One change of an input. Places are relative to its length at that moment.
 #[derive(Clone, Debug)]
 enum Change {
     Flip(Index, u8),
@@ -12,15 +12,15 @@ enum Change {
     Insert(Index, Vec<u8>),
     Remove(Index, Index),
     Repeat(Index, Index),
-    /// Goes on as another input does.
+    /// Continues with the rest of another input.
     Splice(Index, Index),
-    /// Bytes that lengths and numbers are made of.
+    /// Inserts extreme values of lengths and numbers.
     Extreme(Index, [u8; 4]),
 }
 
 fn change() -> impl Strategy<Value = Change> {
     let place = any::<Index>;
-    // What readers of texts stumble over.
+    // Texts that parsers often mishandle.
     let words = prop::sample::select(vec![
         "\0", "@", ":", "//", "%00", "\u{202e}", "é", "\"", "{", "[[", "-1", "1e999", "::ffff:", "\r\n",
     ]);
@@ -75,7 +75,7 @@ impl Change {
     }
 }
 
-/// Inputs made of good ones, of which there is at least one.
+/// Mutations of valid inputs, of which there must be at least one.
 pub fn mutated(good: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     (any::<Index>(), vec(change(), 1..6)).prop_map(move |(which, changes)| {
         let mut bytes = which.get(&good).clone();
@@ -85,5 +85,5 @@ pub fn mutated(good: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Longer inputs find nothing that shorter ones do not.
+/// Longest input: longer ones find nothing more.
 const LONGEST: usize = 64 << 10;

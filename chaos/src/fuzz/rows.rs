@@ -1,5 +1,5 @@
-//! Stored records: those of a shard, and those of the directory. A row does not say of what kind it is, as its key does,
-//! so each is read as every kind.
+//! Stored records of shards and of the directory. The kind of a row is in its key alone, so each input is parsed as
+//! every kind.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ use uuid::Uuid;
 
 use super::targets::NOW;
 
-/// Reads a row as one of a kind. What was read is written and read again.
+/// Parses a row as one kind. A parsed row must survive being encoded and parsed again.
 fn read<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
     if let Ok(row) = read_record::<T>(bytes) {
         let again = encode(&row);
@@ -73,7 +73,7 @@ fn read<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
     }
 }
 
-/// Every kind of row in a shard's state that is no plain number or key.
+/// Every kind of row in a shard's state, except plain numbers and keys.
 const SHARD: &[fn(&[u8])] = &[
     read::<ChannelRow>,
     read::<MessageRow>,
@@ -96,7 +96,7 @@ const SHARD: &[fn(&[u8])] = &[
     read::<RingExtent>,
     read::<u64>,
     read::<Ticket>,
-    // The projection's.
+    // Rows of the projection.
     read::<Group>,
     read::<KnownCommunity>,
     read::<Newsletter>,
@@ -121,7 +121,7 @@ const SHARD: &[fn(&[u8])] = &[
     read::<SettingsRow>,
 ];
 
-/// Every kind of record in the directory, but for the replies that it keeps for repeats.
+/// Every kind of record in the directory, except the replies kept for repeated proposals.
 const DIRECTORY: &[fn(&[u8])] = &[
     read::<ClusterRecord>,
     read::<NodeRecord>,
@@ -182,7 +182,7 @@ fn bob() -> Address {
     phone("15557654321@s.example")
 }
 
-/// A text that somebody sends.
+/// An outbound text message.
 pub(super) fn message() -> MessageRow {
     MessageRow {
         id: RowId::from_bytes(ROW),
@@ -303,7 +303,7 @@ pub(super) fn shard_examples() -> Vec<Vec<u8>> {
         encode(&BegunAttempt { due: NOW, trigger: AttemptTrigger::Scheduled, started_at: NOW }),
         encode(&attempt),
         encode(&bulk),
-        // A new one draws its id.
+        // A fixed id, since a new row draws a random one.
         encode(&MediaRow { id: MediaId::from_bytes(ROW), ..media }),
         encode(&UsageRow::default()),
         encode(&streamed),
@@ -328,7 +328,7 @@ pub(super) fn directory_examples() -> Vec<Vec<u8>> {
     [cluster_examples(), account_examples(), ticket_examples()].concat()
 }
 
-/// What is of the cluster and its nodes.
+/// Records of the cluster and its nodes.
 fn cluster_examples() -> Vec<Vec<u8>> {
     let storage = Uuid::from_u128(7);
     let cluster = ClusterRecord {
@@ -402,7 +402,7 @@ fn cluster_examples() -> Vec<Vec<u8>> {
     ]
 }
 
-/// What is of customers.
+/// Records of customers.
 fn account_examples() -> Vec<Vec<u8>> {
     let account = CustomerRecord {
         id: customer(),

@@ -1,4 +1,4 @@
-//! The targets, one function each. Beside the absence of panics each demands what must hold of anything that was read.
+//! The targets, one function each. Besides the absence of panics, each checks what must hold of any parsed input.
 
 use std::str::from_utf8;
 
@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use super::{Target, rows};
 
-/// A moment within the life of the example tokens.
+/// A moment within the lifetime of the example tokens.
 pub(super) const NOW: Timestamp = Timestamp(1_767_225_600_000);
 
 pub const TARGETS: &[Target] = &[
@@ -42,7 +42,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "configuration", run: gateway::fuzz::configuration, examples: gateway::fuzz::examples },
 ];
 
-/// An entry of any group's log; a command in it goes through both state machines.
+/// An entry of any group's log; a command in it is applied by both state machines.
 fn log_entry(bytes: &[u8]) {
     let Some(command) = raft::fuzz::log_entry(bytes) else { return };
     let at = Position { term: 3, index: 2 };
@@ -91,7 +91,7 @@ fn token_keys() -> TokenKeys {
     TokenKeys::new(vec![7; 32])
 }
 
-/// A link to media. Whatever is let in was signed.
+/// A media link. Only signed tokens are accepted.
 fn media_token(bytes: &[u8]) {
     let Ok(text) = from_utf8(bytes) else { return };
     if let Ok(token) = token_keys().verify(text, NOW) {
@@ -107,7 +107,7 @@ fn media_token_examples() -> Vec<Vec<u8>> {
     times.map(|until| token_keys().sign(ids.0, ids.1, ids.2, NOW, until).into_bytes()).to_vec()
 }
 
-/// Declares cursors. Those of the API are its own affair; these have the same fields.
+/// Declares cursors. The API's own are private; these have the same fields.
 macro_rules! cursors {
     ($($(#[$doc:meta])* $name:ident $kind:literal { $($field:ident: $type:ty),* })*) => {$(
         $(#[$doc])*
@@ -123,7 +123,7 @@ macro_rules! cursors {
 }
 
 cursors! {
-    /// The commonest form: channels, keys, customers, the audit log.
+    /// The most common form: channels, keys, customers, the audit log.
     Place "fuzz.1" { created_at: Timestamp, id: Uuid }
     /// Media, deliveries, tickets: their ids sort by time.
     Newest "fuzz-newest.1" { before: MediaId }
@@ -137,14 +137,14 @@ cursors! {
     Change "fuzz-changes.1" { before: Timestamp, version: u64 }
 }
 
-/// What a cursor may grow by when it is written as this release does: names of fields, times in full.
+/// The most by which a cursor may grow when it is encoded by this release: names of fields, full timestamps.
 const GROWTH: usize = 64;
 
 fn list() -> ListId {
     ListId::of(&[&[1; 16]])
 }
 
-/// The place in a list that a caller gives back.
+/// A cursor that a caller returns.
 fn cursor(bytes: &[u8]) {
     fn read<C: Cursor + PartialEq + std::fmt::Debug>(text: &str) -> usize {
         let Ok(place) = C::decode(text, list()) else { return 0 };
@@ -179,7 +179,7 @@ fn cursor_examples() -> Vec<Vec<u8>> {
     texts.map(String::into_bytes).to_vec()
 }
 
-/// The URL of a receiver, as any customer may give it: nothing within the operator's network is let in.
+/// The URL of a webhook receiver, as any customer may set it: nothing within the operator's network is accepted.
 fn webhook_url(bytes: &[u8]) {
     let Ok(text) = from_utf8(bytes) else { return };
     let strict = TargetPolicy::strict();
@@ -196,14 +196,14 @@ fn webhook_url(bytes: &[u8]) {
         }
         (host, called) => panic!("{host:?} is judged and {called:?} called"),
     }
-    // Stored as it was parsed, and judged again at each attempt; it may have grown, since signs became `%..` of three.
+    // The URL is stored as parsed, and checked again at each attempt. It may have grown by percent-encoding.
     if target.url.as_str().len() <= LONGEST_URL {
         let again = judge_url(target.url.as_str(), &strict);
         assert_eq!(again.map(|again| again.host), Ok(target.host));
     }
 }
 
-/// The event after which a stream goes on.
+/// The event after which a stream resumes.
 fn last_event_id(bytes: &[u8]) {
     let Ok(text) = from_utf8(bytes) else { return };
     if let Some(id) = EventId::parse(text) {

@@ -1,4 +1,4 @@
-//! The whole of a run, as its folder holds it.
+//! Everything that is known of a run, as its folder holds it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,7 +17,7 @@ pub(super) const META: &str = "meta.json";
 pub(super) const HISTORY: &str = "history.jsonl";
 const EVIDENCE: &str = "evidence.json";
 
-/// When a run began, and from what.
+/// The seed and the beginning of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
     pub seed: u64,
@@ -26,8 +26,7 @@ pub struct Meta {
 }
 
 impl Meta {
-    /// A wall clock's time on the run's own scale, which is finer by a thousand: the moment may lie up to a millisecond
-    /// later.
+    /// Converts a wall clock's time to the run's scale. It has milliseconds only: the moment may be up to one later.
     pub fn at(&self, time: Timestamp) -> At {
         At::default().plus(time.since(self.started))
     }
@@ -37,18 +36,18 @@ impl Meta {
     }
 }
 
-/// What judges look at.
+/// The input of the checks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Collected {
     pub meta: Meta,
-    /// All but the faults, in the order in which they were noted.
+    /// All records except faults, in the order in which they were written.
     pub records: Vec<Record>,
-    /// Few, beside the records of an hour, and asked for at each of those.
+    /// Faults apart from the records: they are few, even in an hour, and looked up for each of many records.
     pub faults: Vec<Fault>,
     pub evidence: Evidence,
 }
 
-/// What is asked once everything has come to rest.
+/// The final state of network and gateway, queried once everything has come to rest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     pub stage: Stage,
@@ -57,18 +56,19 @@ pub struct Evidence {
     /// By number, oldest first.
     pub logins: BTreeMap<String, Vec<Login>>,
     pub stats: Stats,
-    /// What reached the phones, by number, in its order.
+    /// Messages that reached the phones, by number, in order of arrival.
     pub inboxes: BTreeMap<String, Vec<InboxRow>>,
-    /// The gateway's own record of sends that ended `failed`: message id and error code.
+    /// Sends that ended `failed` in the gateway's records: message id and error code.
     pub failed: BTreeMap<String, String>,
-    /// The gateway's own record of deliveries, by endpoint.
+    /// Deliveries in the gateway's records, by endpoint.
     pub deliveries: BTreeMap<String, Vec<Delivery>>,
     pub replicas: Vec<Replica>,
-    /// The same at several moments, oldest first, where somebody looked so long that a replica which stands still shows.
+    /// The replicas at several moments, oldest first; empty unless observed for long enough to see one without
+    /// progress.
     #[serde(default)]
     pub looks: Vec<Look>,
     pub liveness: Option<Liveness>,
-    /// What the gateway did not tell when it was asked, and why.
+    /// Queries that the gateway did not answer, and why.
     #[serde(default)]
     pub untold: Vec<String>,
 }
@@ -86,7 +86,7 @@ pub struct LedgerRow {
     pub at: Timestamp,
 }
 
-/// A login of a channel's device and its end.
+/// A login of a channel's device, and its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Login {
     pub login_seq: u64,
@@ -121,7 +121,7 @@ pub struct InboxRow {
     pub copies: u32,
 }
 
-/// What the gateway says of a delivery.
+/// A delivery in the gateway's records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
     pub id: String,
@@ -134,7 +134,7 @@ pub struct Delivery {
     pub next_attempt_at: Option<Timestamp>,
     #[serde(default)]
     pub attempt_count: u32,
-    /// Its attempt was due long before the gateway was asked.
+    /// Whether its attempt had been due for long when the gateway was queried.
     #[serde(default)]
     pub overdue: bool,
 }
@@ -144,34 +144,34 @@ pub struct Delivery {
 pub struct Replica {
     pub node: u64,
     pub group: u16,
-    /// The last log position whose effects the state holds.
+    /// The last log position that the state includes.
     pub applied: u64,
     /// In hexadecimal digits.
     pub hash: String,
 }
 
-/// What all replicas held when they were asked one after the other.
+/// The states of all replicas, which were queried one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Look {
-    /// When the first of them was asked.
+    /// When the first replica was queried.
     pub at: At,
     pub replicas: Vec<Replica>,
 }
 
-/// How the cluster came back after the last fault had ended.
+/// How the cluster healed after the end of the last fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Liveness {
     /// When the last fault had ended.
     pub since: At,
     pub bound: Duration,
-    /// Channels that were seen connected, and when; none when they were not within the bound.
+    /// When each channel was seen connected; `None` if it was not within the bound.
     pub channels: BTreeMap<String, Option<At>>,
-    /// Nodes through which a send was taken, and when.
+    /// When a send was first accepted through each node.
     pub nodes: BTreeMap<u64, Option<At>>,
-    /// Nodes that said that they are ready, and when.
+    /// When each node reported that it is ready.
     #[serde(default)]
     pub ready: BTreeMap<u64, Option<At>>,
-    /// Channels from which a send was taken, through whichever node, and when.
+    /// When a send of each channel was first accepted, through any node.
     #[serde(default)]
     pub sending: BTreeMap<String, Option<At>>,
 }
@@ -180,7 +180,7 @@ impl Collected {
     /// Reads a run's folder.
     ///
     /// # Errors
-    /// With the file, and the line that cannot be read.
+    /// When a file or a line cannot be read; the message names it.
     pub fn load(folder: &Path) -> anyhow::Result<Self> {
         let meta = folder.join(META);
         let meta = serde_json::from_slice(&std::fs::read(&meta).with_context(|| meta.display().to_string())?)
@@ -222,7 +222,7 @@ impl Collected {
 }
 
 impl Evidence {
-    /// Adds it to a run's folder.
+    /// Writes the evidence into a run's folder.
     ///
     /// # Errors
     /// When the folder cannot be written.

@@ -1,10 +1,10 @@
-//! What was seen of a run from outside: by clients, receivers, streams, the network and the harness.
+//! The observations of a run from outside: by clients, receivers, streams, the network and the harness.
 //!
-//! A run's folder holds all that a judge needs, so that a run can be judged again.
+//! A run's folder holds everything that the checks need, so that a run can be checked again.
 //!
-//! - [`record`]: one thing that happened, with its time.
-//! - [`recorder`]: where many tasks write records while they go on.
-//! - [`collected`]: the whole of a run, as the folder holds it.
+//! - [`record`]: one observation, with its time.
+//! - [`recorder`]: writes the records of many tasks during the run.
+//! - [`collected`]: the whole run, as the folder holds it.
 
 pub mod collected;
 pub mod record;

@@ -1,4 +1,4 @@
-//! One thing that happened: a call, a request at a receiver, a frame of a stream, a fault.
+//! One observation: a call, a request at a receiver, a frame of a stream, a fault.
 
 use std::time::Duration;
 
@@ -22,13 +22,13 @@ impl At {
         Self(self.0.saturating_sub(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
     }
 
-    /// How long after `earlier` this is; zero when it is not after.
+    /// The time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// Seconds with milliseconds, as people read a time line.
+/// Seconds with milliseconds, for people.
 impl std::fmt::Display for At {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{:03} s", self.0 / 1_000_000_000, self.0 / 1_000_000 % 1_000)
@@ -50,14 +50,14 @@ pub enum Record {
     Ended(Ended),
 }
 
-/// What one client asked and heard.
+/// A client's request and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call {
-    /// A client has one call under way at a time.
+    /// The client. It has only one call in flight at a time.
     pub client: u32,
-    /// The name that the run's stage has for the customer.
+    /// The customer's name in the run's [`Stage`].
     pub tenant: String,
-    /// The node that was asked; 0 is the network.
+    /// The node that received the call; 0 is the messaging network.
     pub node: u64,
     pub begin: At,
     pub end: At,
@@ -66,32 +66,32 @@ pub struct Call {
     pub outcome: Outcome,
 }
 
-/// What was asked. Ids are the gateway's own.
+/// The kind of a call. Ids are the gateway's own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Op {
-    /// The text is like no other of the run, so that what it became is found by it.
+    /// The text is unique within the run, so that messages can be traced by it.
     Send {
         channel: String,
         text: String,
     },
-    /// A phone writes to the channel's number.
+    /// A phone sends a message to the channel's number.
     Inbound {
         channel: String,
         text: String,
     },
-    /// A phone writes to the channel's number under an id that it has chosen, and that another one may have used.
+    /// A phone sends a message to the channel's number under an id that it chooses, and that another message may have.
     InboundAs {
         channel: String,
         from: String,
         id: String,
     },
-    /// A phone tells the channel of something that is like nothing else it tells of: a group's new subject.
+    /// A phone causes a notice with unique contents for the channel: a group's new subject.
     Notice {
         channel: String,
         says: String,
     },
-    /// The phone reads what the channel has sent.
+    /// The phone reads the channel's messages.
     OpenChat {
         channel: String,
     },
@@ -108,14 +108,14 @@ pub enum Op {
     DeleteChannel {
         channel: String,
     },
-    /// It may not run until it is enabled again.
+    /// The channel may not run until it is enabled again.
     DisableChannel {
         channel: String,
     },
     EnableChannel {
         channel: String,
     },
-    /// It stops, as its customer wants it, until it is connected again.
+    /// The channel stops at its customer's request until it is connected again.
     DisconnectChannel {
         channel: String,
     },
@@ -141,7 +141,7 @@ pub enum Op {
     CreateEndpoint {
         hook: String,
     },
-    /// What is left out stays as it is.
+    /// Fields that are `None` stay unchanged.
     ChangeEndpoint {
         endpoint: String,
         hook: Option<String>,
@@ -158,53 +158,53 @@ pub enum Op {
     OpenStream {
         stream: u32,
     },
-    /// Something of another customer's: `what` is method and path.
+    /// Access to a resource of another customer; `what` is method and path.
     Trespass {
         what: String,
     },
     /// A call that costs a token of the customer's bucket.
     Draw,
-    /// A small file for later sends.
+    /// Upload of a small file for later sends.
     Upload,
-    /// A call over a connection that was opened for it.
+    /// A call over a new connection.
     AskAnew,
-    /// Something of the largest size that is allowed, or larger.
+    /// A request of the largest permitted size, or larger.
     Sized {
         what: String,
         size: Size,
     },
 }
 
-/// How large something is beside its limit.
+/// A size in relation to its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Size {
-    /// As large as it may be.
+    /// The largest permitted size.
     Within,
-    /// Larger.
+    /// Larger than permitted.
     Beyond,
 }
 
-/// What a caller knows of a call.
+/// The outcome of a call, as far as the caller knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
     Done(Answer),
-    /// 4xx, or status 0 where nobody listened: it had no effect, and never will.
+    /// 4xx, or status 0 if the connection was refused: the call has no effect, and never will.
     Refused {
         status: u16,
         code: String,
     },
-    /// 5xx, cut off, or no answer in time: it may have had its effect, or may still have it.
+    /// 5xx, a lost connection or a timeout: the call may have had its effect, or may still have it.
     Unknown {
         why: String,
     },
 }
 
-/// What a client says of a call that waited longer than any may last.
+/// The reason of an outcome that is unknown because the call timed out.
 pub const UNANSWERED: &str = "no answer in time";
 
-/// What an answer said, as far as somebody judges it.
+/// The part of a response that is checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
@@ -213,7 +213,7 @@ pub enum Answer {
         message: String,
         queued: bool,
     },
-    /// The id of what was made.
+    /// The id of what was created.
     Made {
         id: String,
     },
@@ -224,7 +224,7 @@ pub enum Answer {
         hook: String,
         enabled: bool,
     },
-    /// Ids of what a list held.
+    /// The ids in a list.
     Ids {
         ids: Vec<String>,
     },
@@ -235,7 +235,7 @@ impl Call {
         matches!(self.outcome, Outcome::Done(_))
     }
 
-    /// The code of a refusal.
+    /// The error code of a refusal.
     pub fn refusal(&self) -> Option<&str> {
         match &self.outcome {
             Outcome::Refused { code, .. } => Some(code),
@@ -250,7 +250,7 @@ impl Call {
         }
     }
 
-    /// The message id of a send that was taken.
+    /// The message id of an accepted send.
     pub fn taken(&self) -> Option<&str> {
         match self.answer() {
             Some(Answer::Taken { message, .. }) => Some(message),
@@ -258,7 +258,7 @@ impl Call {
         }
     }
 
-    /// What a call that makes something has made.
+    /// The id of what the call created.
     pub fn made(&self) -> Option<&str> {
         match self.answer() {
             Some(Answer::Made { id }) => Some(id),
@@ -277,16 +277,16 @@ pub struct Request {
     pub event: String,
     pub event_id: String,
     pub channel: String,
-    /// `data.message_id`, where the event has one.
+    /// `data.message_id`, if the event has one.
     pub message: Option<String>,
     /// `data.status` of `message.status`.
     pub status: Option<String>,
-    /// The number of who wrote a `message.received`.
+    /// The sender's number of a `message.received`.
     #[serde(default)]
     pub from: Option<String>,
-    /// Whether the signature held; none where the receiver does not know the secret.
+    /// Whether the signature is valid; `None` if the receiver does not know the secret.
     pub signed: Option<bool>,
-    /// What the receiver answers; none when it hangs or cuts.
+    /// The receiver's response; `None` if it hangs or closes the connection.
     pub answered: Option<u16>,
 }
 
@@ -296,20 +296,20 @@ pub struct Frame {
     pub at: At,
     pub tenant: String,
     pub stream: u32,
-    /// Counts the connections of a stream, each of which goes on where the one before ended.
+    /// Counts the connections of a stream; each resumes where the one before ended.
     pub connection: u32,
     pub node: u64,
     pub event: String,
-    /// None for the stream's own frames (`stream.gap`, `stream.closing`).
+    /// `None` for the stream's own frames (`stream.gap`, `stream.closing`).
     pub event_id: Option<String>,
     pub channel: Option<String>,
     pub message: Option<String>,
-    /// What a [`Op::Notice`] has said.
+    /// The contents of an [`Op::Notice`].
     #[serde(default)]
     pub notice: Option<String>,
 }
 
-/// What kind of harm a fault does: what a judge has to allow for.
+/// The effect of a fault, for which the checks must allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
@@ -317,9 +317,9 @@ pub enum FaultKind {
     Crash,
     /// A process stands still.
     Pause,
-    /// Nodes do not reach each other, or with loss or delay; they do reach the network.
+    /// Nodes cannot reach each other, or with loss or delay, but reach the network.
     PeerCut,
-    /// A node does not reach the network, or slowly.
+    /// A node cannot reach the network, or only slowly.
     NetworkCut,
     /// A slow, full or failing disk.
     Disk,
@@ -327,61 +327,61 @@ pub enum FaultKind {
     Damage,
     /// A clock jumps.
     Clock,
-    /// Join, drain, remove, rebalance, restart in order.
+    /// Join, drain, remove, rebalance, rolling restart.
     Membership,
-    /// The network loses sends before they count.
+    /// The network loses sends before acceptance.
     LoseSends,
     /// The network loses its acceptances.
     LoseAcceptances,
-    /// The network refuses sends, or logins for good.
+    /// The network refuses sends, or logins permanently.
     Refuse,
-    /// The network is slow to accept, to log in, or to take acknowledgements.
+    /// The network is slow to accept sends, logins or acknowledgements.
     Slow,
-    /// The network no longer drops repeated message ids.
+    /// The network does not drop repeated message ids.
     KeepRepeats,
     Failpoint,
-    /// A tenant does all that its limits allow, beside another that is measured.
+    /// A tenant uses all that its limits allow, beside another that is measured.
     Noise,
-    /// Tenants do what is special and hurts nobody.
+    /// Unusual but harmless actions of tenants.
     Use,
 }
 
-/// A fault, from the moment before it begins to the moment after it ended.
+/// A fault, from the moment before it begins to the moment after it has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fault {
     pub from: At,
     pub to: At,
     pub kind: FaultKind,
-    /// The nodes that it strikes; empty when it strikes all or none.
+    /// The affected nodes; empty if all or none are.
     pub nodes: Vec<u64>,
     /// For people: `kill -9 of node 2`.
     pub what: String,
 }
 
 impl Fault {
-    /// Whether it was in force at any moment of a time, or ended less than `after` before it.
+    /// Whether the fault was active at any moment between `from` and `to`, or ended less than `after` before `from`.
     pub fn touches(&self, from: At, to: At, after: Duration) -> bool {
         self.from <= to && from <= self.to.plus(after)
     }
 }
 
-/// Damaged files of a node, and what the node made of them (I11).
+/// Damage to the files of a node, and the node's reaction (I11).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Damage {
     pub at: At,
     pub node: u64,
-    /// File and what was done to it.
+    /// The file, and the damage to it.
     pub what: String,
-    /// The line with which the node refused to run or to serve it; none when it ran.
+    /// The log line with which the node refused to run on the file or to serve it; `None` if it ran.
     pub refused: Option<String>,
-    /// Whether the damage lies where the node may drop or repair it without loss (a torn tail, a cache).
+    /// Whether the node may drop or repair the damaged part without loss (a torn tail, a cache).
     pub harmless: bool,
 }
 
-/// Who led a group when the harness looked.
+/// The leader of a group when the harness looked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaderSeen {
-    /// When the harness asked, and when it was answered: it was so at some moment between.
+    /// When the harness asked, and when it got the response: it was so at some moment in between.
     pub asked: At,
     pub at: At,
     pub group: u16,
@@ -389,7 +389,7 @@ pub struct LeaderSeen {
     pub term: u64,
 }
 
-/// How far a group was whose leader had entries that were not applied, when the harness looked.
+/// The progress of a group whose leader had entries that were not applied when the harness looked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// As in [`LeaderSeen`].
@@ -398,44 +398,44 @@ pub struct Progress {
     pub group: u16,
     pub leader: u64,
     pub term: u64,
-    /// The last entry that the leader has applied. There were more.
+    /// The last entry that the leader had applied.
     pub applied: u64,
-    /// How many more.
+    /// The number of further entries in its log.
     pub lag: u64,
-    /// Whether the leader itself said that it commits nothing.
+    /// Whether the leader itself reported that it commits nothing.
     #[serde(default)]
     pub named: bool,
-    /// The bytes that were sent of the snapshots that were on their way to voters, where there were any.
+    /// Bytes sent of the snapshots in transfer to voters; `None` if there are none.
     #[serde(default)]
     pub sent: Option<u64>,
 }
 
-/// A node's process that ended, and not because the harness ended it.
+/// A node's process that ended other than by the harness.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     pub at: At,
     pub node: u64,
-    /// Its exit code or signal, and what it said last.
+    /// Its exit code or signal, and the last line of its log.
     pub how: String,
 }
 
-/// Who plays in a run: what judges must know beside what happened.
+/// The participants of a run, which the checks need to know beside the records.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
     pub tenants: Vec<Tenant>,
     /// Channels that are connected from the beginning to the end.
     pub channels: Vec<Channel>,
-    /// Channels that came and went, and were connected for a while or were to be.
+    /// Channels that are created and deleted during the run, and were connected for a while or meant to be.
     #[serde(default)]
     pub passing: Vec<Channel>,
-    /// Endpoints that stay as they are from the beginning to the end.
+    /// Endpoints that do not change from the beginning to the end.
     pub endpoints: Vec<Endpoint>,
     /// Customers with a small bucket.
     pub limited: Vec<Limited>,
-    /// Channels that are stopped while they have much to send, and let on again. They stand among the passing ones, too.
+    /// Channels that are stopped while they have much to send, and resumed. They are among the `passing` ones, too.
     #[serde(default)]
     pub stopped: Vec<Channel>,
-    /// The customer that is measured while another makes noise.
+    /// The customer that is measured while another one makes noise.
     #[serde(default)]
     pub quiet: Option<String>,
 }
@@ -461,10 +461,10 @@ pub struct Endpoint {
     pub tenant: String,
     pub hook: String,
     pub events: Vec<String>,
-    /// None when it hears of all channels of the customer.
+    /// `None` if it receives the events of all channels of the customer.
     pub channel: Option<String>,
     pub manner: Manner,
-    /// When its making was answered, where that was amid the run: it hears of what began after that.
+    /// When the response to its creation arrived, if it was created during the run: it receives what began after that.
     #[serde(default)]
     pub since: Option<At>,
 }
@@ -474,25 +474,25 @@ pub struct Endpoint {
 #[serde(rename_all = "snake_case")]
 pub enum Manner {
     Good,
-    /// Answers well, after a while.
+    /// Accepts after a while.
     Slow,
-    /// Every fifth delivery is answered 500 at first.
+    /// Answers the first attempt of every fifth delivery with 500.
     Flaky,
     Broken,
     Hangs,
     Cuts,
-    /// 410, after which the gateway switches the endpoint off.
+    /// 410, after which the gateway disables the endpoint.
     Gone,
     Redirects,
 }
 
 impl Manner {
-    /// Whether everything must arrive in the end.
+    /// Whether everything must be delivered in the end.
     pub fn takes_all(self) -> bool {
         matches!(self, Self::Good | Self::Slow | Self::Flaky)
     }
 
-    /// Whether the gateway goes on owing it everything, however it answers.
+    /// Whether the gateway keeps its deliveries, however it answers.
     pub fn stays_on(self) -> bool {
         self != Self::Gone
     }
@@ -503,6 +503,6 @@ pub struct Limited {
     pub tenant: String,
     pub burst: f64,
     pub per_second: f64,
-    /// The group whose owner counts.
+    /// The group whose owner is the coordinator.
     pub home: u16,
 }

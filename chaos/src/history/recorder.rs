@@ -1,4 +1,4 @@
-//! Where clients, receivers and the harness write what they see, while they see it.
+//! Where clients, receivers and the harness record what they observe, during the run.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -11,8 +11,8 @@ use model::time::Timestamp;
 use super::collected::{HISTORY, META, Meta};
 use super::record::{At, Fault, FaultKind, Record};
 
-/// The history of one run, as it is written. Lines are made by the task that writes them; only bytes are copied under
-/// the lock, so that many may write.
+/// The history of one run while it is written. Tasks serialize their own lines, and only the copying of bytes holds the
+/// lock, so that many tasks may write.
 pub struct Recorder {
     start: Instant,
     lines: Mutex<Lines>,
@@ -20,12 +20,12 @@ pub struct Recorder {
 
 struct Lines {
     file: BufWriter<File>,
-    /// The first failure: from then on the history has a hole and is worth nothing.
+    /// The first error. From then on the history has a gap and is useless.
     failed: Option<io::Error>,
 }
 
 impl Recorder {
-    /// Begins the history of a run in its folder, which exists. Time counts from now.
+    /// Begins the history of a run in its folder, which must exist. Time counts from now.
     ///
     /// # Errors
     /// When the folder cannot be written.
@@ -41,7 +41,7 @@ impl Recorder {
         At(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Adds a line. A failure to write shows in [`Self::finish`].
+    /// Adds a line. Errors are reported by [`Self::finish`].
     pub fn write(&self, record: &Record) {
         let line = serde_json::to_vec(record).map(|mut line| {
             line.push(b'\n');
@@ -54,16 +54,16 @@ impl Recorder {
         }
     }
 
-    /// Notes a fault that has ended now.
+    /// Records a fault that ends now.
     pub fn fault(&self, from: At, kind: FaultKind, nodes: &[u64], what: impl Into<String>) {
         let fault = Fault { from, to: self.now(), kind, nodes: nodes.to_vec(), what: what.into() };
         self.write(&Record::Fault(fault));
     }
 
-    /// Writes out what is still in memory; more may follow.
+    /// Flushes the file. More lines may follow.
     ///
     /// # Errors
-    /// The first failure to write, of any line.
+    /// The first error of any line.
     pub fn finish(&self) -> io::Result<()> {
         let mut lines = self.lines.lock().expect("no holder panics");
         match lines.failed.take() {

@@ -1,4 +1,4 @@
-//! What is done to a cluster so that a fault of it shows.
+//! The faults that make a bug of the product show.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,55 +12,56 @@ use super::run::Ground;
 use crate::history::{At, FaultKind, Recorder};
 use crate::workload::Workload;
 
-/// How slowly an owner that is to die commits.
+/// Delay of each commit of an owner that will be killed.
 const COMMIT: Duration = Duration::from_millis(250);
-/// For how long receivers answer nothing, so that deliveries wait for those before them.
+/// How long webhook receivers do not answer, so that deliveries queue up behind others.
 const HOLD: Duration = Duration::from_millis(1800);
-/// For how long it does.
+/// How long the owner commits slowly before it is killed.
 const SLOW: Duration = Duration::from_millis(1500);
-/// How slowly the network accepts meanwhile, so that its outbox is not empty.
+/// Delay of the network's acceptances meanwhile, so that the owner's outbox is not empty.
 const ACCEPT: Duration = Duration::from_millis(700);
-/// For how long an owner commits nothing before it dies: all that was done too early is lost then. Others have hardly taken
-/// over, and its copy of the directory is still good.
+/// How long an owner is cut off from its peers before it is killed: what it does too early is lost then. It is short
+/// enough that the others have hardly taken over, and that the owner's copy of the directory is still fresh.
 const APART: Duration = Duration::from_millis(1200);
-/// The others have taken over by then, and done without it for a while.
+/// Downtime of a killed node: long enough for the others to take over and to work without it for a while.
 const AWAY: Duration = Duration::from_secs(3);
-/// Longer than a copy of the directory may be used, and than an owner may speak for its channels.
+/// Longer than a copy of the directory may be used, and than an owner may speak for its channels without a quorum.
 const DEAF: Duration = Duration::from_secs(5);
-/// The network is not there, and sends wait.
+/// How long the network is unreachable, so that sends queue up.
 const UNREACHED: Duration = Duration::from_secs(3);
-/// Many entries more than logs keep then.
+/// Downtime after which the other nodes' logs have been compacted beyond what the node has.
 const LONG_AWAY: Duration = Duration::from_secs(8);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Harm {
-    /// Nothing: the fault shows by itself.
+    /// No fault: the bug shows by itself.
     None,
-    /// The network sends again what it was told is safe.
+    /// The network delivers items again that were acknowledged to it.
     Repeats,
     /// No node reaches the network for a while.
     NoNetwork,
-    /// The node that counts a customer's calls does not hear of its peers, nor they of it; its callers and the network do.
+    /// The coordinator of the main customer is cut off from its peers, but not from its clients and the network.
     DeafNode,
-    /// The node that counts a customer's calls hears nothing of the directory. All else goes on: it may answer calls.
+    /// The coordinator of the main customer receives nothing of the directory, but may answer requests.
     OldDirectory,
-    /// The node that owns most channels commits slowly, and then dies. It comes back.
+    /// The node that owns most channels commits slowly, and is then killed. It comes back.
     DeathOfOwner,
-    /// Receivers answer nothing for a while, and then the node that owns most channels dies. It comes back.
+    /// Webhook receivers do not answer for a while, and then the node that owns most channels is killed. It comes back.
     DeathAmidDeliveries,
-    /// The node that counts a customer's calls commits nothing, for want of its peers, and then dies. It comes back.
+    /// The coordinator of the main customer is cut off from its peers, so commits nothing, and is then killed. It comes
+    /// back.
     LonelyDeath,
-    /// All nodes die at once, and with them all that was not synced. The network is not there before it, so that sends wait.
+    /// All nodes lose power and all unsynced data at once. The network is unreachable before, so that sends queue up.
     PowerCut,
-    /// A node is away until the others' logs do not reach back to it.
+    /// A node is down until the others' logs no longer reach back to its state.
     LongAway,
 }
 
 impl Harm {
-    /// Does it, writes down what was done, and returns when it is over.
+    /// Injects the fault, records it, and returns when it has ended.
     ///
     /// # Errors
-    /// When a node does not do as it is told.
+    /// When a node refuses.
     pub async fn strike(self, ground: &Ground, workload: &Workload, recorder: &Recorder) -> anyhow::Result<()> {
         let (cluster, from) = (&ground.cluster, recorder.now());
         let simulator = cluster.simulator(&ground.http);
@@ -86,7 +87,7 @@ impl Harm {
             }
             Self::DeafNode => {
                 let node = deafen(ground, workload, Wire::Peers).await?;
-                // Not a cut in the judges' sense: it reaches the network, and so has to end its sessions in time.
+                // Not recorded as a cut: the node reaches the network, so must end its sessions in time.
                 recorder.fault(from, FaultKind::Failpoint, &[node], format!("node {node} and its peers were apart"));
             }
             Self::OldDirectory => {
@@ -118,7 +119,7 @@ impl Harm {
             }
             Self::LonelyDeath => {
                 let node = ground.leader(workload.main_home()).await?;
-                // What goes through another node hangs, and its client with it: too few would ask the one that matters.
+                // Requests to other nodes hang, and their clients with them, so too few would reach this node.
                 workload.draw_to(Some(node));
                 ground.arm(&[node], Wire::Peers.name(), "return").await?;
                 tokio::time::sleep(APART).await;
@@ -152,7 +153,7 @@ impl Harm {
     }
 }
 
-/// Lets the node that counts the main customer's calls hear nothing on a wire for a while. Says which one that was.
+/// Cuts the coordinator of the main customer off from one kind of traffic for a while. Returns the node.
 async fn deafen(ground: &Ground, workload: &Workload, wire: Wire) -> anyhow::Result<u64> {
     let node = ground.leader(workload.main_home()).await?;
     ground.arm(&[node], wire.name(), "return").await?;
@@ -161,7 +162,7 @@ async fn deafen(ground: &Ground, workload: &Workload, wire: Wire) -> anyhow::Res
     Ok(node)
 }
 
-/// Starts a killed node again after a while, and writes down that it was gone `from` then on, and what made its death special.
+/// Restarts a killed node after a while, and records its downtime since `from` and the circumstances of its death.
 async fn comes_back(cluster: &Cluster, recorder: &Recorder, node: u64, from: At, after: Duration, special: &str) {
     tokio::time::sleep(after).await;
     cluster.restart(&[node]).await;

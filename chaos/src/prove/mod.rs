@@ -1,9 +1,9 @@
-//! The proof that judges find what they are for: faults of the product are put back on purpose, and each has to be found
-//! by the judge of the invariant that it breaks, within a stated number of runs. Without it the same run holds.
+//! The proof that the checks work: bugs of the product are put back on purpose, and the check of the invariant that a
+//! bug breaks must find it within a stated number of runs. Without the bug the same runs hold.
 //!
-//! - [`proofs`]: which fault, found by whom, shown by what.
-//! - [`harm`]: what is done to the cluster so that it shows.
-//! - [`run`]: one run with a fault or without.
+//! - [`proofs`]: the bugs, the invariants that they break, and the faults that make them show.
+//! - [`harm`]: these faults.
+//! - [`run`]: one run with or without a bug.
 //! - [`table`]: `gateway-chaos prove`.
 
 pub mod harm;

@@ -1,17 +1,17 @@
-//! Each fault, the invariant that it breaks, and what shows it.
+//! Each bug, the invariant that it breaks, and the fault that makes it show.
 
 use super::harm::Harm;
 use crate::check::Invariant;
 use crate::mutation::Bug;
 
-/// A fault that has to be found.
+/// A bug that must be found.
 #[derive(Clone, Copy, Debug)]
 pub struct Proof {
     pub bug: Bug,
-    /// The judge that has to find it.
+    /// The invariant whose check must find it.
     pub invariant: Invariant,
     pub harm: Harm,
-    /// It is found within so many runs, each with another seed.
+    /// The number of runs, each with another seed, within which it is found.
     pub runs: u64,
 }
 
@@ -19,7 +19,7 @@ const fn proof(bug: Bug, invariant: Invariant, harm: Harm, runs: u64) -> Proof {
     Proof { bug, invariant, harm, runs }
 }
 
-/// All of them.
+/// All bugs that must be found.
 pub const PROOFS: &[Proof] = &[
     proof(Bug::FindForeignChannel, Invariant::I12, Harm::None, 2),
     proof(Bug::TakeRepeatForNew, Invariant::I5, Harm::Repeats, 2),

@@ -1,4 +1,4 @@
-//! One run: a workload, a harm in the midst of it, with faults of the product or without, and the judgement.
+//! One run: a workload, a fault during it, with or without bugs of the product, and the checks.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,38 +22,38 @@ use crate::world::map::Map;
 
 const NODES: usize = 3;
 
-/// Logs that a few seconds of work outgrow.
+/// Logs so short that a few seconds of work outgrow them.
 const SHORT_LOGS: [&str; 2] = ["--set=raft.keep_entries=20", "--set=raft.snapshot_every=20"];
 
-/// Enough that a fault shows within seconds, and little enough for two cores.
+/// High enough that a bug shows within seconds, and low enough for two cores.
 const PACE: Pace =
     Pace { channels: 4, sends: 16.0, inbound: 8.0, lives: 2, streams: 0, draws: 12.0, neighbours: false };
-/// Much is under way at the moment at which an owner is left alone, which stops speaking for its channels soon after; and
-/// more than receivers are called at a time.
+/// Much is in flight when an owner is cut off, which stops speaking for its channels soon after; and there are more
+/// deliveries than receivers are called with at a time.
 const HURRY: Pace = Pace { sends: 60.0, inbound: 60.0, ..PACE };
-/// An owner that dies while it commits slowly leaves sends behind, whichever channels are its own; and a bucket is asked for
-/// far more than it admits, as its judge allows for what a death may let pass.
+/// An owner that dies while it commits slowly leaves sends behind, whichever channels it owns. A bucket gets many more
+/// requests than it admits, as its check allows for those that the death of an owner may let pass.
 const MANY_SENDS: Pace = Pace { sends: 60.0, draws: 36.0, ..PACE };
-/// A channel that is left alone gets no further than its next commit, so there are enough of them that some send and some
-/// inbound item is in one.
+/// A channel that is cut off stops at its next commit, so there are enough channels that some send and some inbound
+/// item are part of one.
 const SPREAD: Pace = Pace { channels: 12, ..HURRY };
-/// One node's share of the channels is not empty.
+/// Enough channels that each node owns some.
 const SHARED_OUT: Pace = Pace { channels: 10, ..PACE };
-/// How long all goes well before the harm, and after it.
+/// Time without faults before the fault, and after it.
 const CALM: Duration = Duration::from_secs(2);
-/// How soon the cluster has to be well again after the harm (I10).
+/// Time within which the cluster must heal after the fault (I10).
 const HEALED: Duration = Duration::from_secs(30);
-/// What has not arrived so long after the last client has ended does not arrive.
+/// Time after the end of the last client within which everything in flight must arrive.
 const ARRIVED: Duration = Duration::from_secs(8);
 
-/// Replicas are looked at so often, and so far apart.
+/// Number of looks at the replicas, and the time between them.
 const LOOKS: usize = 3;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(300);
 
-/// A cluster on which runs take place, one after the other.
+/// A cluster for several runs, one after the other.
 pub struct Ground {
     pub http: Client,
-    /// What the nodes live on, once power may fail. They go before the cluster's folder does.
+    /// The nodes' disks, once power may fail. They are unmounted before the cluster's folder is removed.
     disks: Vec<FaultyDisk>,
     pub cluster: Cluster,
 }
@@ -64,12 +64,12 @@ impl Drop for Ground {
     }
 }
 
-/// What came of a proof.
+/// The result of a proof.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// All found by this run, counted from one.
+    /// All bugs were found by this run, counted from one.
     Found(u64),
-    /// These invariants held in every run; the last judgement.
+    /// These invariants held in every run; with the verdict of the last run.
     Missed { missing: BTreeSet<Invariant>, last: Verdict },
 }
 
@@ -83,8 +83,8 @@ impl Ground {
         Self { http: client(), disks: Vec::new(), cluster: Cluster::start(options).await }
     }
 
-    /// Makes ready for a harm: puts the nodes' folders on disks that forget, where power is to fail, and takes a cluster of
-    /// short logs where a node is to be away for longer than they reach.
+    /// Prepares for a fault: mounts faulty disks for a power cut, or replaces the cluster by one with short logs for
+    /// [`Harm::LongAway`].
     ///
     /// # Errors
     /// When this process may not mount.
@@ -92,7 +92,7 @@ impl Ground {
         match harm {
             Harm::PowerCut if self.disks.is_empty() => self.mount().await?,
             Harm::LongAway => {
-                // Before the next one begins: there is room for few.
+                // The old cluster must end first: there is room for only a few nodes.
                 drop(self);
                 return Ok(
                     Self::of(SHORT_LOGS.iter().fold(Options::nodes(NODES), |options, set| options.arg(set))).await
@@ -103,10 +103,10 @@ impl Ground {
         Ok(self)
     }
 
-    /// Looks whether what a harm takes can be had here: the first runs with it may be half an hour away.
+    /// Checks that a fault is possible here, since the first runs with it may be half an hour away.
     ///
     /// # Errors
-    /// When power is to fail, and this process may not mount.
+    /// When power cuts are wanted, and this process may not mount.
     pub fn look_for(harm: Harm) -> anyhow::Result<()> {
         if harm == Harm::PowerCut {
             let folder = tempfile::tempdir().context("a folder to mount over")?;
@@ -116,7 +116,7 @@ impl Ground {
         Ok(())
     }
 
-    /// Nobody holds a file of a disk that is taken away.
+    /// Kills the nodes first, so that no process has a file open on the disks.
     fn unmount(&mut self) {
         if !self.disks.is_empty() {
             let nodes = self.cluster.dev().nodes;
@@ -136,16 +136,16 @@ impl Ground {
         Ok(())
     }
 
-    /// What was not synced is lost, at all nodes. They do not run.
+    /// Drops unsynced data of all nodes, which must not run.
     pub(super) fn lose_power(&self) -> anyhow::Result<()> {
         self.disks.iter().try_for_each(|disk| disk.crash(Loss::Everything).map(drop))
     }
 
-    /// Puts faults back, and tries to find each of them by its own judge. Several at once prove something when none of
-    /// them breaks another's invariant.
+    /// Puts bugs back, and tries to find each by the check of its invariant. Several bugs at once prove something if
+    /// none of them breaks another's invariant.
     ///
     /// # Errors
-    /// When a run does not come to its end.
+    /// When a run does not complete.
     pub async fn prove(&self, proofs: &[&Proof], seed: u64) -> anyhow::Result<Outcome> {
         let bugs: Vec<Bug> = proofs.iter().map(|proof| proof.bug).collect();
         let harm = proofs.first().context("nothing is to be proven")?.harm;
@@ -162,10 +162,10 @@ impl Ground {
         Ok(Outcome::Missed { missing, last })
     }
 
-    /// A run of ten to twenty seconds, and what judges say of it.
+    /// A run of ten to twenty seconds, and the verdict of the checks.
     ///
     /// # Errors
-    /// When it does not come to its end.
+    /// When it does not complete.
     pub async fn run(&self, harm: Harm, bugs: &[Bug], seed: u64) -> anyhow::Result<Verdict> {
         let folder = tempfile::tempdir().context("a folder for the run")?;
         let recorder = Arc::new(Recorder::create(folder.path(), seed)?);
@@ -174,12 +174,12 @@ impl Ground {
         self.put_back(bugs).await?;
         tokio::time::sleep(CALM).await;
         harm.strike(self, &workload, &recorder).await?;
-        // Nodes that were started again have it no more.
+        // Restarted nodes have lost their failpoints.
         self.put_back(bugs).await?;
         tokio::time::sleep(CALM).await;
         let liveness = workload.heal(recorder.now(), HEALED).await;
         let evidence = workload.stop_within(Some(liveness), ARRIVED).await?;
-        // Not before: whoever gets the leadership of a shard back without the fault does right what was done wrong.
+        // Not earlier: a node without the bug that becomes the leader of a shard would repair what the bug has done.
         for bug in bugs {
             self.disarm(&self.cluster.node_ids(), bug.as_str()).await?;
         }
@@ -200,7 +200,7 @@ impl Ground {
         self.cluster.operator(node, &self.http)
     }
 
-    /// The node that owns most of the channels that a harm's runs have.
+    /// The node that owns most of the channels of a run with this fault.
     pub(super) async fn busiest(&self, harm: Harm) -> anyhow::Result<u64> {
         busiest(&self.cluster, &self.operator(self.cluster.running_node()), pace(harm).channels + 1).await
     }
@@ -213,7 +213,7 @@ impl Ground {
         leader.with_context(|| format!("nobody leads group {group}"))
     }
 
-    /// What all replicas held at a few moments: those that were at the same entry then can be compared.
+    /// The replicas' states at a few moments; those at the same entry can be compared.
     async fn replicas(&self) -> Vec<Replica> {
         let mut replicas = Vec::new();
         for _ in 0..LOOKS {
@@ -231,10 +231,10 @@ impl Ground {
         replicas
     }
 
-    /// Arms a failpoint at nodes that run.
+    /// Arms a failpoint at running nodes.
     ///
     /// # Errors
-    /// When one does not take it.
+    /// When a node refuses.
     pub async fn arm(&self, nodes: &[u64], name: &str, actions: &str) -> anyhow::Result<()> {
         for node in nodes {
             let answer = self.operator(*node).put(&failpoint(name), json!({ "actions": actions })).await;
@@ -243,10 +243,10 @@ impl Ground {
         Ok(())
     }
 
-    /// Disarms it again.
+    /// Disarms a failpoint.
     ///
     /// # Errors
-    /// When a node does not do so.
+    /// When a node refuses.
     pub async fn disarm(&self, nodes: &[u64], name: &str) -> anyhow::Result<()> {
         for node in nodes {
             taken(*node, name, &self.operator(*node).delete(&failpoint(name)).await)?;

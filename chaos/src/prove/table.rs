@@ -1,4 +1,4 @@
-//! `gateway-chaos prove`: every fault within its stated number of runs, and every harm without a fault, as a table.
+//! `gateway-chaos prove`: every bug in up to its stated number of runs, and every fault without a bug, as a table.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub struct ProveArgs {
 }
 
 impl ProveArgs {
-    /// The faults that are asked for.
+    /// The bugs that the arguments select.
     ///
     /// # Errors
     /// When there is none.
@@ -35,25 +35,25 @@ impl ProveArgs {
         Ok(wanted)
     }
 
-    /// How many runs a fault has to show in.
+    /// The most runs of a bug.
     fn most(&self, proof: &Proof) -> u64 {
         self.runs.unwrap_or(proof.runs)
     }
 
-    /// The seeds of so many runs.
+    /// The seeds of a number of runs.
     fn seeds(&self, runs: u64) -> impl Iterator<Item = u64> + use<> {
         let first = self.seed;
         (0..runs).map(move |run| first.wrapping_add(run))
     }
 }
 
-/// What came of a fault's runs.
+/// The results of the runs with one bug.
 struct Row {
     proof: &'static Proof,
     tried: u64,
-    /// Those in which its own judge found it, counted from one.
+    /// The runs in which its own check found it, counted from one.
     found: Vec<u64>,
-    /// Invariants that it broke besides.
+    /// Other invariants that it broke.
     besides: BTreeSet<Invariant>,
 }
 
@@ -62,7 +62,7 @@ impl Row {
         Self { proof, tried: 0, found: Vec::new(), besides: BTreeSet::new() }
     }
 
-    /// Takes note of a run and the invariants that it broke; whether the fault's own is among them.
+    /// Adds a run with the invariants that it broke. Returns whether the bug's own is among them.
     fn note(&mut self, violated: impl Iterator<Item = Invariant>) -> bool {
         self.tried += 1;
         let (own, besides): (Vec<_>, Vec<_>) = violated.partition(|violated| *violated == self.proof.invariant);
@@ -73,7 +73,7 @@ impl Row {
         !own.is_empty()
     }
 
-    /// Whether it was found within the number of runs that is stated for it, however many were made.
+    /// Whether it was found within its stated number of runs, however many there were.
     fn is_proven(&self) -> bool {
         self.found.first().is_some_and(|run| *run <= self.proof.runs)
     }
@@ -89,11 +89,11 @@ impl Row {
     }
 }
 
-/// Proves all of it and prints the table. False when a fault was not found within its stated number of runs, or a run
-/// without one does not hold.
+/// Proves everything selected and prints the table. Returns false when a bug was not found within its stated number of
+/// runs, or a run without a bug did not hold.
 ///
 /// # Errors
-/// When no fault has such a name, what it takes to show it cannot be had here, or a run does not come to its end.
+/// When no bug matches, a fault is not possible here, or a run does not complete.
 pub async fn prove(args: &ProveArgs) -> anyhow::Result<bool> {
     let wanted = args.wanted()?;
     let harms: BTreeSet<Harm> = wanted.iter().map(|proof| proof.harm).collect();
@@ -114,7 +114,7 @@ pub async fn prove(args: &ProveArgs) -> anyhow::Result<bool> {
         for proof in proofs() {
             let mut row = Row::new(proof);
             for seed in args.seeds(args.most(proof)) {
-                // What a fault has done to a replica stays.
+                // Damage that a bug has done to a replica stays, so the next run may need a fresh cluster.
                 ground = ground.ready_for(harm).await?;
                 let verdict = ground.run(harm, &[proof.bug], seed).await?;
                 let found = row.note(verdict.violated());
@@ -122,7 +122,7 @@ pub async fn prove(args: &ProveArgs) -> anyhow::Result<bool> {
                 if !found {
                     say(verdict);
                 }
-                // More runs show how often it is found: for whoever asked for so many.
+                // Without `--runs` the first find is enough. More runs show how often the bug is found.
                 if found && args.runs.is_none() {
                     break;
                 }
@@ -160,12 +160,12 @@ mod tests {
         Cli::try_parse_from(line.split(' ')).map(|cli| cli.args)
     }
 
-    /// A fault that has to be found within three runs.
+    /// A bug that must be found within three runs.
     fn proof() -> &'static Proof {
         const { &Proof { bug: Bug::ReverseOutbox, invariant: Invariant::I4, harm: Harm::NoNetwork, runs: 3 } }
     }
 
-    /// Of runs that find the fault or do not; they go on for as long as `prove` goes on.
+    /// The row of runs that find the bug or not, ended where `prove` ends them.
     fn row(line: &str, runs: &[bool]) -> Row {
         let args = args(line).unwrap();
         let mut row = Row::new(proof());

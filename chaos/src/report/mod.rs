@@ -1,6 +1,6 @@
-//! What a run leaves for people and programs: a folder with `report.json`, `report.md` and `timeline.svg`.
+//! The reports of a run, for people and programs: `report.json`, `report.md` and `timeline.svg` in its folder.
 //!
-//! - [`timeline`]: throughput and latency over the run, with the faults drawn in. [`words`]: the page for people.
+//! - [`timeline`]: throughput and latency over the run, with its faults. [`words`]: the page for people.
 
 pub mod timeline;
 mod words;
@@ -22,41 +22,41 @@ use crate::setup::Setup;
 
 const JSON: &str = "report.json";
 
-/// What each run's workload could have shown to be broken; the others take faults or refusals that not each run has.
+/// Invariants that every run can violate; the others need faults or refusals that not every run has.
 const ALWAYS_JUDGED: [Invariant; 7] =
     [Invariant::I1, Invariant::I2, Invariant::I3, Invariant::I5, Invariant::I8, Invariant::I10, Invariant::I13];
 
-/// All that is to be said of a run.
+/// The report of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     pub profile: String,
-    /// The command that does the same again.
+    /// The command that repeats the run.
     #[serde(default)]
     pub again: String,
-    /// Faults of the product that were put back.
+    /// Bugs of the product that were put back.
     #[serde(default)]
     pub bugs: Vec<String>,
     pub began_at: DateTime<Utc>,
-    /// With the making of the world.
+    /// Duration, including the setup of the world.
     pub took: Duration,
     pub schedule: Schedule,
     pub faults: Vec<Done>,
-    /// What the clients did, by name.
+    /// The operations of clients, by name.
     pub operations: BTreeMap<String, Operations>,
     pub verdict: Verdict,
 }
 
-/// How often an operation ended in each way.
+/// The number of operations by outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operations {
     pub done: u64,
     pub refused: u64,
-    /// Timed out or cut off: it may have happened.
+    /// Timed out or disconnected: they may have taken effect.
     pub unknown: u64,
 }
 
 impl Report {
-    /// Before anything is judged.
+    /// A report before the checks.
     pub fn new(setup: &Setup, faults: Vec<Done>, began_at: DateTime<Utc>, took: Duration) -> Self {
         Self {
             profile: setup.profile.name.clone(),
@@ -71,7 +71,7 @@ impl Report {
         }
     }
 
-    /// With what the clients did, and the judgement over it.
+    /// Adds the operations of clients and the results of the checks.
     pub fn judged(self, collected: &Collected, verdict: Verdict) -> Self {
         let mut operations: BTreeMap<String, Operations> = BTreeMap::new();
         for call in collected.calls() {
@@ -85,18 +85,18 @@ impl Report {
         Self { operations, verdict, ..self }
     }
 
-    /// Faults that could not be done, or not be undone.
+    /// Faults that could not be begun or ended.
     pub fn undone(&self) -> impl Iterator<Item = &Done> {
         self.faults.iter().filter(|fault| fault.problem.is_some())
     }
 
-    /// Faults that were done and had an effect.
+    /// Faults that were executed and had an effect.
     pub fn done(&self) -> impl Iterator<Item = &Done> {
         self.faults.iter().filter(|fault| fault.problem.is_none() && !fault.is_idle())
     }
 
-    /// Why it says nothing that all held; none when enough was broken and looked at. Faults that had no effect count on neither
-    /// side.
+    /// Why success of this run proves nothing; `None` if enough was broken and checked. Faults without effect count on
+    /// neither side.
     pub fn doubt(&self) -> Option<String> {
         let (done, undone) = (self.done().count(), self.undone().count());
         if done == 0 || undone * 4 > done + undone {
@@ -108,12 +108,12 @@ impl Report {
         (!unjudged.is_empty()).then(|| format!("nothing in it could have broken {}", unjudged.join(", ")))
     }
 
-    /// Whether what held says something.
+    /// Whether success of this run proves something.
     pub fn is_conclusive(&self) -> bool {
         self.doubt().is_none()
     }
 
-    /// Reads the report of a run's folder.
+    /// Reads the report in a run's folder.
     ///
     /// # Errors
     /// When there is none.
@@ -123,7 +123,7 @@ impl Report {
         serde_json::from_str(&text).with_context(|| path.display().to_string())
     }
 
-    /// Writes what is known before anything is judged into the run's folder: it can be judged again from then on.
+    /// Writes the report before the checks into the run's folder, so that the run can be checked again later.
     ///
     /// # Errors
     /// When the folder cannot be written.
@@ -131,7 +131,7 @@ impl Report {
         put(folder, JSON, &serde_json::to_string_pretty(self)?)
     }
 
-    /// Writes all of it into the run's folder.
+    /// Writes all reports into the run's folder.
     ///
     /// # Errors
     /// When the folder cannot be written.
@@ -147,7 +147,7 @@ fn put(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
     fs::write(&path, text).with_context(|| path.display().to_string())
 }
 
-/// What an operation is called in the history.
+/// The name of an operation in the history.
 fn name(call: &Call) -> String {
     let told = serde_json::to_value(&call.op).ok();
     told.and_then(|told| told["op"].as_str().map(str::to_owned)).unwrap_or_default()
@@ -165,7 +165,8 @@ mod tests {
     use crate::schedule::fault::{Fault, Lane, Who};
     use crate::schedule::profile::Profile;
 
-    /// Of a run in which so many faults were done, had no effect and could not be done, judged but for these.
+    /// A report of a run with these numbers of faults with an effect, without one, and failed; `unjudged` are not
+    /// judged.
     fn report(done: usize, idle: usize, undone: usize, unjudged: &[Invariant]) -> Report {
         let fault = |problem: Option<&str>, note| {
             let (fault, problem) = (Fault::Kill(Who::All), problem.map(str::to_owned));
@@ -198,7 +199,7 @@ mod tests {
             (report(2, 9, 1, &[]), "2 faults were done, 9 had no effect, and 1 could not be done"),
             (report(9, 0, 0, &[I::I4, I::I6, I::I7, I::I9, I::I11, I::I12, I::I14]), ""),
             (report(9, 0, 0, &[I::I3, I::I7, I::I8]), "nothing in it could have broken I3, I8"),
-            // Before it is judged.
+            // Before the checks.
             (Report { verdict: Verdict::default(), ..report(9, 0, 0, &[]) }, ""),
         ];
         for (report, doubt) in table {

@@ -1,4 +1,4 @@
-//! Throughput and latency over a run as a picture, with the faults as bands behind them.
+//! Draws throughput and latency over a run, with the faults as bands behind them.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use crate::history::{At, Call, Collected, Op};
 use crate::schedule::done::Done;
 use crate::schedule::fault::Lane;
 
-/// In pixels. A long run gets more width, so that its faults can be told apart.
+/// Sizes in pixels. Long runs are wider, so that their faults can be told apart.
 const WIDTH: u32 = 1_200;
 const WIDEST: u32 = 7_200;
 const A_SECOND: f64 = 2.0;
 const CHART: u32 = 320;
 const LANE: u32 = 26;
 
-/// Room for the numbers of an axis.
+/// Width of an axis's numbers.
 const AXIS: u32 = 64;
 const MARGIN: u32 = 10;
 
-/// Every lane, with its name and its colour, from above.
+/// Every lane with its name and colour, from top to bottom.
 const LANES: [(Lane, &str, RGBColor); 4] = [
     (Lane::Tenants, "tenants", CYAN),
     (Lane::Operator, "operator", RGBColor(214, 160, 0)),
@@ -33,7 +33,7 @@ const LANES: [(Lane, &str, RGBColor); 4] = [
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Draws it as SVG: sends above, faults by their numbers in the middle, latencies below.
+/// Draws the SVG: sends at the top, faults with their numbers in the middle, latencies at the bottom.
 ///
 /// # Errors
 /// When it cannot be drawn.
@@ -57,7 +57,7 @@ pub fn draw(run: &Collected, faults: &[Done]) -> anyhow::Result<String> {
         let most = highest(&lines) * 1.1;
         chart(&upper, "sends a second", end, (0.0..most, 0.0, most), faults, &lines)?;
         lanes(&middle, end, faults)?;
-        // Less than a millisecond is none on a scale on which a stall of seconds and a quick send both show.
+        // Zero cannot be shown on the logarithmic scale, which shows both quick sends and stalls of seconds.
         let quantile =
             |q: f64| line(&|bucket| bucket.latencies.as_ref().map(|all| all.value_at_quantile(q).max(1) as f64));
         let lines = [("p50", quantile(0.5), BLUE), ("p99", quantile(0.99), MAGENTA)];
@@ -68,21 +68,21 @@ pub fn draw(run: &Collected, faults: &[Done]) -> anyhow::Result<String> {
     Ok(svg)
 }
 
-/// What happened within a second.
+/// The sends of one second.
 #[derive(Default)]
 struct Bucket {
     accepted: u64,
     failed: u64,
-    /// In milliseconds; none where nothing was accepted.
+    /// In milliseconds; `None` if nothing was accepted.
     latencies: Option<Histogram<u64>>,
 }
 
-/// By the second in which a send was answered.
+/// The sends by the second in which they were answered.
 fn buckets(run: &Collected) -> BTreeMap<u64, Bucket> {
     let sends: Vec<&Call> = run.calls().filter(|call| matches!(call.op, Op::Send { .. })).collect();
     let second = |call: &Call| call.end.since(At::default()).as_secs();
     let end = sends.iter().map(|call| second(call)).max().map_or(0, |last| last + 1);
-    // Seconds in which nothing happened are what is looked for.
+    // Seconds without sends are the interesting ones, so they have buckets, too.
     let mut buckets: BTreeMap<u64, Bucket> = (0..end).map(|second| (second, Bucket::default())).collect();
     for call in sends {
         let bucket = buckets.entry(second(call)).or_default();
@@ -107,7 +107,7 @@ fn highest(lines: &[Line<'_>]) -> f64 {
     lines.iter().flat_map(|(_, points, _)| points.iter().map(|(_, value)| *value)).fold(1.0, f64::max)
 }
 
-/// Lines over time, before the faults. A scale has its lowest and its highest value beside it.
+/// Draws lines over time in front of the faults. A scale comes with its lowest and its highest value.
 fn chart<Y>(
     area: &Area<'_>,
     caption: &str,
@@ -157,7 +157,7 @@ where
         .map_err(drawing)
 }
 
-/// A row for each lane, in which its faults stand with the numbers that the report gives them.
+/// Draws a row per lane with its faults, by their numbers in the report.
 fn lanes(area: &Area<'_>, end: At, faults: &[Done]) -> anyhow::Result<()> {
     let words = ("sans-serif", 12).into_font();
     for (row, (_, name, color)) in LANES.iter().enumerate() {
@@ -181,13 +181,13 @@ fn lanes(area: &Area<'_>, end: At, faults: &[Done]) -> anyhow::Result<()> {
     chart.draw_series(numbers).map_err(drawing).map(drop)
 }
 
-/// Where a lane's row is, from above, and how it looks.
+/// Position of a lane's row from the top, and its colour.
 fn row(lane: Lane) -> (f64, RGBColor) {
     let found = LANES.iter().position(|(other, ..)| *other == lane).unwrap_or_default();
     (found as f64, LANES[found].2)
 }
 
-/// Of the axis of time, in seconds.
+/// Length of the time axis in seconds.
 fn length(end: At) -> f64 {
     seconds(end).max(1.0)
 }
@@ -196,7 +196,7 @@ fn seconds(at: At) -> f64 {
     at.since(At::default()).as_secs_f64()
 }
 
-/// What a drawing says goes no further than its words.
+/// Errors of drawing are reduced to their text.
 fn drawing(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("the picture cannot be drawn: {error}")
 }

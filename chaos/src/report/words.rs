@@ -7,10 +7,10 @@ use super::Report;
 use crate::check::Finding;
 use crate::schedule::done::Done;
 
-/// Violations of one invariant that are shown; all of them are in the JSON.
+/// The most violations shown per invariant; the JSON has all of them.
 const SHOWN: usize = 20;
 
-/// How many faults of each kind were done, had no effect, and could not be done.
+/// How many faults of each kind had an effect, had none, and failed.
 fn by_kind(faults: &[Done]) -> BTreeMap<String, [usize; 3]> {
     let mut kinds: BTreeMap<String, [usize; 3]> = BTreeMap::new();
     for fault in faults {
@@ -24,10 +24,10 @@ fn by_kind(faults: &[Done]) -> BTreeMap<String, [usize; 3]> {
     kinds
 }
 
-/// The page. Faults are numbered as in the picture.
+/// The page. Faults have the numbers of the timeline.
 pub fn page(report: &Report) -> String {
     let mut page = String::new();
-    // Writing to a String does not fail.
+    // Writing to a `String` cannot fail.
     let _ = write(report, &mut page);
     page
 }

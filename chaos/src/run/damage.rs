@@ -1,8 +1,8 @@
-//! Damages the files of a node that does not run, at places that a seed draws, and sees what the node makes of them.
+//! Damages the files of a stopped node at places drawn from a seed, and records how the node reacts.
 //!
-//! Only what the node has to notice is damaged. Of the log that is every record but the last: nobody may have been told of
-//! that one, and what follows it may be left over from another file. A block of a table is verified when it is read, and no
-//! start reads them all; but each reads whole tables of the positions that groups have reached. So all tables are damaged.
+//! Only damage that the node must detect is done. In the log that is every record but the last, which may not have been
+//! acknowledged, and may be followed by leftovers of another file. In the state all tables are damaged: a block is
+//! verified when it is read, and a start does not read them all, but does read whole tables of the groups' positions.
 
 use std::fs::{self, File};
 use std::ops::Range;
@@ -21,67 +21,68 @@ use crate::world::World;
 use crate::world::asking::{get, until};
 use crate::world::founding::READY;
 
-/// How long it is looked at a node that may wait for others instead of refusing its files.
+/// Observation time for a node that may wait for its peers rather than refuse its files.
 const WAITS: Duration = Duration::from_secs(20);
 
-/// For how long nodes answer what another does not hear of.
+/// How long the other nodes accept writes that the stopped node does not receive.
 const UNHEARD: Duration = Duration::from_secs(3);
 
-/// How much later the last node starts at most, where the folder is empty.
+/// Longest delay of the last nodes' start, when the folder was emptied.
 const LATER: Duration = Duration::from_secs(4);
 
-/// The same, where it is an older one. By itself such a folder cannot be told from a whole one: a node asks its peers at its start,
-/// for three seconds, how far its log had been synced, and only who heard of it can tell.
+/// The same when the folder was restored. By itself such a folder cannot be told from an intact one: a starting node
+/// asks its peers for three seconds how far its log had been synced, and only peers with its later entries know.
 const SOON: Duration = Duration::from_secs(1);
 
-/// RocksDB writes records into its log in pieces that lie within a block. A piece begins with checksum (4 bytes), length (2),
-/// type (1) and the number of its file (4), which tells it from what a file that is used again held before.
+/// RocksDB writes the records of its log in pieces that lie within a block. A piece begins with checksum (4 bytes),
+/// length (2), type (1) and the number of its file (4), which distinguishes it from the contents before a file was
+/// recycled.
 const BLOCK: usize = 32 << 10;
 const HEADER: usize = 11;
 
-/// Types of pieces: a whole record, the first piece of one, and the last.
+/// Types of pieces: a whole record, the first piece of a record, and the last.
 const WHOLE: u8 = 5;
 const FIRST: u8 = 6;
 const LAST: u8 = 8;
 
-/// What a node made of its damaged files.
+/// How a node reacted to its damaged files.
 #[derive(Debug)]
 pub struct Damaged {
     pub node: u64,
     /// Where the damage is.
     pub place: String,
-    /// The line with which it refused them.
+    /// The log line with which the node refused its files.
     pub refused: Option<String>,
-    /// Whether it never had to look at them.
+    /// Whether the node did not have to read the damaged part.
     pub harmless: bool,
 }
 
-/// Ends a node, damages its files, and starts it again: it has to refuse them.
+/// Kills a node, damages its files, and starts it again: it must refuse them.
 ///
 /// # Errors
-/// When there is nothing to damage yet, or the node cannot be ended or started. It runs then, or is down.
+/// When there is nothing to damage yet, or the node cannot be killed or started. It may be up or down then.
 pub async fn damage(world: &World, id: u64, how: Damage, seed: u64) -> anyhow::Result<Damaged> {
     world.kill(&[id])?;
     let data = world.data(id)?;
     if how == Damage::FlippedTables {
-        // What is in the write-ahead files at a kill is in tables after the next start.
+        // The next start moves what the write-ahead files hold at a kill into tables.
         revive(world, id).await?;
         world.kill(&[id])?;
     }
     let harmed = harm(&data, how, &mut StdRng::seed_from_u64(seed));
     world.launch(id)?;
     let Harmed { place, log } = harmed?;
-    // One whose whole folder is gone may know nobody any more who could tell it so: it waits, and serves nothing.
+    // A node whose whole folder is gone may have no peer left that knows it. It then waits, and serves nothing.
     let refused = refusal(world, id, &data, how == Damage::Wiped).await?;
     let harmless = refused.is_none() && log.is_some_and(|log| was_skipped(&data, log));
     Ok(Damaged { node: id, place, refused, harmless })
 }
 
-/// Lets one node answer what another does not hear of, ends all, and gives the first of the two another folder: an empty one, or
-/// the one that it had before. Both start, and then the others. What only that node and those others know must outlast this.
+/// Replaces the folder of node `id` by an empty or an older one. Before, `away` is killed, the others accept writes,
+/// and all are killed. After, `id` and `away` start, and later the others. What only `id` and those know must survive.
 ///
 /// # Errors
-/// When a node cannot be ended or started, or the folder not be exchanged.
+/// When a node cannot be killed or started, or the folder cannot be replaced.
 pub async fn exchange(world: &World, id: u64, away: u64, how: Foreign, seed: u64) -> anyhow::Result<Damaged> {
     let (data, mut rng) = (world.data(id)?, StdRng::seed_from_u64(seed));
     let older = world.folder().join(format!("older-{id}"));
@@ -108,7 +109,7 @@ pub async fn exchange(world: &World, id: u64, away: u64, how: Foreign, seed: u64
     world.launch(away)?;
     let most = if how == Foreign::Restored { SOON } else { LATER };
     tokio::time::sleep(rng.random_range(Duration::ZERO..most)).await;
-    // Not this one again, which may have refused its files by now.
+    // Without `id`, which may have refused its files by now.
     for other in all.into_iter().filter(|other| *other != id) {
         world.launch(other)?;
     }
@@ -117,7 +118,7 @@ pub async fn exchange(world: &World, id: u64, away: u64, how: Foreign, seed: u64
     Ok(Damaged { node: id, place, refused, harmless: false })
 }
 
-/// Copies what a folder holds.
+/// Copies the contents of a folder.
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -128,7 +129,7 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until a node has said what is wrong with its files, or serves. It is ended then.
+/// Waits until a node has refused its files or is ready, and kills it then.
 async fn refusal(world: &World, id: u64, data: &Path, may_wait: bool) -> anyhow::Result<Option<String>> {
     let what = format!("node {id} refuses its files");
     let operator = world.operator(id)?;
@@ -140,7 +141,7 @@ async fn refusal(world: &World, id: u64, data: &Path, may_wait: bool) -> anyhow:
         Ok(false)
     });
     let refused = match ended.await {
-        // A process that fell over something else has refused nothing.
+        // A process that failed for another reason has not refused its files.
         Ok(true) => Some(world.last_line(id)).filter(|line| line.contains(&data.display().to_string())),
         Ok(false) => None,
         Err(_) => may_wait.then(|| "it found nobody who knows it, and was not ready".to_owned()),
@@ -149,10 +150,10 @@ async fn refusal(world: &World, id: u64, data: &Path, may_wait: bool) -> anyhow:
     Ok(refused)
 }
 
-/// What was damaged.
+/// The damage done.
 struct Harmed {
     place: String,
-    /// The number of the log's file that it is in.
+    /// The number of the damaged log file, if the damage is in one.
     log: Option<u64>,
 }
 
@@ -182,7 +183,7 @@ fn harm(data: &Path, how: Damage, rng: &mut StdRng) -> anyhow::Result<Harmed> {
             Ok(Harmed { place, log: None })
         }
         Damage::Wiped => {
-            // The folder itself may be where a disk is mounted.
+            // The folder itself may be a mount point.
             for entry in fs::read_dir(data)? {
                 let path = entry?.path();
                 if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
@@ -199,14 +200,14 @@ fn flip(file: &Path, at: u64, bit: u32) -> anyhow::Result<()> {
     Ok(open.write_all_at(&[byte[0] ^ (1 << bit)], at)?)
 }
 
-/// A file of the log, and where those of its records lie that were promised.
+/// A file of the log, and the positions of its acknowledged records.
 struct Log {
     number: u64,
     path: PathBuf,
     records: Vec<Range<usize>>,
 }
 
-/// The files of a log that hold promised records. Each record is promised once the next one is written.
+/// The files of a log that hold acknowledged records. A record counts as acknowledged once another follows it.
 fn logs(folder: &Path) -> anyhow::Result<Vec<Log>> {
     let mut logs = Vec::new();
     for path in files(folder, "log")? {
@@ -223,12 +224,12 @@ fn logs(folder: &Path) -> anyhow::Result<Vec<Log>> {
     Ok(logs)
 }
 
-/// Where the records of a log's file lie, up to the first piece that is not its own.
+/// Positions of the records in a log file, up to the first piece that does not belong to it.
 fn records(file: &[u8], number: u64) -> Vec<Range<usize>> {
     let (mut found, mut begun, mut at) = (Vec::new(), None, 0_usize);
     loop {
         if BLOCK - at % BLOCK < HEADER {
-            // Too short for a header: the next piece is in the next block.
+            // The rest is too short for a header: the next piece is in the next block.
             at = at.next_multiple_of(BLOCK);
         }
         let Some(header) = file.get(at..at + HEADER) else { return found };
@@ -241,14 +242,14 @@ fn records(file: &[u8], number: u64) -> Vec<Range<usize>> {
             WHOLE => found.push(at..end),
             FIRST => begun = Some(at),
             LAST => found.extend(begun.take().map(|begin| begin..end)),
-            // Amid a record, or about the file.
+            // The middle of a record, or metadata of the file.
             _ => {}
         }
         at = end;
     }
 }
 
-/// A byte of a promised record: of the first or the last as often as of any other, because mistakes are made at ends.
+/// Draws a byte of an acknowledged record: of the first and the last record more often, as bugs hide at the ends.
 fn draw<'a>(logs: &'a [Log], rng: &mut StdRng) -> Option<(&'a Log, u64)> {
     let log = logs.choose(rng)?;
     let record = match rng.random_range(0..4) {
@@ -260,19 +261,19 @@ fn draw<'a>(logs: &'a [Log], rng: &mut StdRng) -> Option<(&'a Log, u64)> {
     Some((log, at as u64))
 }
 
-/// Whether the database passed over a file of the log at its last start, because all of it is in tables.
+/// Whether the database skipped a log file at its last start, because its contents are in tables.
 fn was_skipped(data: &Path, log: u64) -> bool {
     let told = fs::read_to_string(data.join("raft/LOG")).unwrap_or_default();
     told.contains(&format!("Skipping log #{log} since"))
 }
 
-/// The files of a folder that end so and hold something.
+/// The files of a folder with this extension that are not empty.
 fn files(folder: &Path, ending: &str) -> anyhow::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
     let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     found.retain(|path| path.extension().is_some_and(|end| end == ending));
     found.retain(|path| path.metadata().is_ok_and(|facts| facts.len() > 0));
-    // The order in which a folder lists them is nobody's seed.
+    // The order of a directory listing is arbitrary; a seed must give the same result again.
     found.sort();
     Ok(found)
 }
@@ -296,7 +297,7 @@ mod tests {
     #[test]
     fn records_are_found_over_blocks_up_to_what_another_file_has_left() {
         let mut file = piece(7, WHOLE, 100);
-        // Five bytes are left of the block.
+        // Leaves five bytes of the block.
         file.extend(piece(7, WHOLE, BLOCK - 5 - HEADER - file.len()));
         file.resize(BLOCK, 0);
         file.extend(piece(7, FIRST, BLOCK - HEADER));
@@ -319,7 +320,7 @@ mod tests {
         let three = |number| [piece(number, WHOLE, 9), piece(number, WHOLE, 9), piece(number, WHOLE, 9)].concat();
         write("000010.log", three(10));
         write("000009.log", three(9));
-        // Made, and not written yet.
+        // A file that was created and not written yet.
         write("000011.log", Vec::new());
         write("000012.log", three(9));
         let logs = logs(folder.path()).unwrap();

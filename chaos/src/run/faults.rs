@@ -1,4 +1,4 @@
-//! A schedule as it happens: each lane does its faults one after the other, late rather than two at once.
+//! Executes a schedule. The faults of a lane follow each other: one is delayed while another of its lane goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -17,10 +17,10 @@ use crate::schedule::{Schedule, Step};
 use crate::workload::acts::Acts;
 use crate::world::World;
 
-/// How often it is looked whether all processes are there.
+/// How often the nodes' processes are checked.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Does the whole schedule, whose time begins now.
+/// Executes a whole schedule, beginning now.
 pub async fn play(
     world: &World,
     acts: &Acts,
@@ -30,7 +30,7 @@ pub async fn play(
 ) -> Vec<Done> {
     let began = Instant::now();
     let mut lanes: BTreeMap<Lane, Vec<(Step, u64)>> = BTreeMap::new();
-    // A schedule drawn from a seed stays the same, whatever else its faults have to have drawn.
+    // A generator of its own for what faults draw when they begin, so that the drawn schedule does not depend on it.
     let mut seeds = StdRng::seed_from_u64(schedule.seed);
     for step in &schedule.steps {
         lanes.entry(step.lane).or_default().push((*step, seeds.random()));
@@ -57,7 +57,7 @@ pub async fn play(
     done
 }
 
-/// Notes which nodes end by themselves.
+/// Records nodes that end by themselves.
 async fn watch(world: &World, recorder: &Recorder, over: &CancellationToken) {
     let mut known = BTreeSet::new();
     loop {
@@ -92,7 +92,7 @@ async fn play_one(world: &World, acts: &Acts, step: Step, seed: u64, recorder: &
         Ok(note) => (None, note),
         Err(error) => (Some(format!("{error:#}")), None),
     };
-    // Also one that was not done whole: judges have to allow for what was.
+    // A fault that was done in part is recorded too: the checks must allow for its effects.
     let what = match &nodes[..] {
         [] => fault.to_string(),
         nodes => format!("{fault} (nodes {nodes:?})"),

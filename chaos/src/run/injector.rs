@@ -1,4 +1,4 @@
-//! Does a fault to a world, and undoes it.
+//! Injects a fault into a world, and ends it.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ use crate::world::founding::READY;
 use crate::world::relay::Hold;
 use crate::world::wires::{Cut, CutId, End};
 
-/// What a failpoint does that does not end the node: it holds up whoever gets there, for so many milliseconds.
+/// Failpoint action that does not end the node: it delays the caller by 200 ms, 20 times.
 const WAITS: &str = "20*sleep(200)";
 
-/// A fault that is on, and what ends it.
+/// What ends an active fault.
 #[derive(Debug)]
 #[must_use]
 pub enum Undo {
-    /// It is over already.
+    /// The fault has ended already.
     Nothing,
     Launch(Vec<u64>),
     Resume(Vec<u64>),
@@ -41,9 +41,9 @@ pub enum Undo {
         point: Point,
         dies: bool,
     },
-    /// Lets a node hear of the directory again.
+    /// Reconnects a node to the directory.
     Hear(u64),
-    /// Starts a node, and lets the channel on that was stopped when it died.
+    /// Starts a node, and lets the channel resume that was stopped when the node died.
     LetOn(Box<Stopped>),
     Calm(Acting),
     Undrain(u64),
@@ -53,7 +53,7 @@ pub enum Undo {
 }
 
 impl Undo {
-    /// The one node whose own state it is about.
+    /// The node whose own state this restores, if it concerns only one.
     fn node(&self) -> Option<u64> {
         match self {
             Self::Widen(id) | Self::LetGo(id) | Self::SetClock(id) | Self::MendDisk(id) | Self::Hear(id) => Some(*id),
@@ -77,11 +77,11 @@ impl Undo {
 #[derive(Debug)]
 pub struct Begun {
     pub undo: Undo,
-    /// Whom it strikes; empty when it strikes all or none.
+    /// The affected nodes; empty if all or none are.
     pub nodes: Vec<u64>,
-    /// What became of a node whose files were damaged.
+    /// The result of damage to a node's files.
     pub damage: Option<Damaged>,
-    /// What else it does, beside the fault's own kind.
+    /// Another kind of fault that this one causes besides its own.
     pub besides: Option<FaultKind>,
 }
 
@@ -95,10 +95,10 @@ impl Begun {
     }
 }
 
-/// Begins a fault. What it leaves open, as the place at which a file is damaged, is drawn from the seed.
+/// Begins a fault. Details that the schedule leaves open, such as the place of damage in a file, are drawn from `seed`.
 ///
 /// # Errors
-/// When it cannot be done to the world as it is; what had begun of it is undone, or ends with the run's healing.
+/// When the world's current state does not allow the fault. Its begun parts are undone, or end when the run heals.
 pub async fn begin(world: &World, acts: &Acts, fault: Fault, seed: u64) -> anyhow::Result<Begun> {
     let nodes = world.node_ids();
     let id = |rank: Rank| {
@@ -178,7 +178,7 @@ pub async fn begin(world: &World, acts: &Acts, fault: Fault, seed: u64) -> anyho
             let node = id(node)?;
             let point = Point::ALL.get(usize::from(point)).copied().context("there is no such failpoint")?;
             world.arm(node, point.name(), "1*panic").await?;
-            // A task that panicked may have been started again without the node's end.
+            // A task that panicked may be restarted without the end of the node.
             Begun::at(node, Undo::Disarm { node, point, dies: false })
         }
         Fault::StaleDirectory(node) => {
@@ -231,13 +231,13 @@ pub async fn begin(world: &World, acts: &Acts, fault: Fault, seed: u64) -> anyho
     })
 }
 
-/// Ends a fault, and says what there is to know of it.
+/// Ends a fault. Returns a note if there is something to report about it.
 ///
 /// # Errors
-/// When the world does not take it.
+/// When the fault cannot be ended.
 pub async fn end(world: &World, acts: &Acts, undo: Undo) -> anyhow::Result<Option<Note>> {
     let note = match undo {
-        // Many places are rarely passed. Whether somebody was held up there, nobody tells.
+        // Many failpoints are rarely reached. Whether one that only waits was reached is not known.
         Undo::Disarm { node, dies: true, .. } if world.is_running(node) => Some(Note::Unreached),
         _ => None,
     };
@@ -245,7 +245,7 @@ pub async fn end(world: &World, acts: &Acts, undo: Undo) -> anyhow::Result<Optio
 }
 
 async fn undone(world: &World, acts: &Acts, undo: Undo) -> anyhow::Result<()> {
-    // An operator may have removed a node meanwhile: with it goes whatever was wrong with it.
+    // An operator may have removed the node meanwhile, and its faults with it.
     let is_there = |id: &u64| world.node_ids().contains(id);
     if undo.node().is_some_and(|id| !is_there(&id)) {
         return Ok(());
@@ -264,7 +264,7 @@ async fn undone(world: &World, acts: &Acts, undo: Undo) -> anyhow::Result<()> {
             revive(world, id).await
         }
         Undo::Disarm { node, point, .. } => {
-            // The node may be gone by now, or die while it is asked.
+            // The node may have died already, or may die during the request.
             let _ = world.arm(node, point.name(), "off").await;
             revive(world, node).await
         }
@@ -278,7 +278,8 @@ async fn undone(world: &World, acts: &Acts, undo: Undo) -> anyhow::Result<()> {
     }
 }
 
-/// Starts a node that a fault may have ended, as a supervisor would, until it answers: it may end a little after the fault.
+/// Starts a node that a fault may have ended, as a supervisor would, until it answers: it may end a little after the
+/// fault.
 pub(super) async fn revive(world: &World, id: u64) -> anyhow::Result<()> {
     let operator = world.operator(id)?;
     until(&format!("node {id} is up again"), READY, async || {
@@ -301,7 +302,7 @@ async fn victims(world: &World, who: Who, nodes: &[u64]) -> anyhow::Result<Vec<u
     })
 }
 
-/// Cuts between a node and all others.
+/// The cuts between a node and all others.
 fn around(world: &World, id: u64, inward: bool, outward: bool, lost: u8) -> anyhow::Result<Vec<Cut>> {
     let own = world.end(id)?;
     let mut cuts = Vec::new();
@@ -317,14 +318,14 @@ fn around(world: &World, id: u64, inward: bool, outward: bool, lost: u8) -> anyh
     Ok(cuts)
 }
 
-/// What the simulator is told, of these nodes where it is of some.
+/// Request body for the simulator. `nodes` are the affected nodes of a fault that concerns nodes.
 fn settings(fault: NetworkFault, nodes: &[u64]) -> Value {
     match fault {
         NetworkFault::SlowAccept(ms) => json!({ "accept_delay_ms": ms, "accept_jitter_ms": ms / 2 }),
         NetworkFault::LoseSends(percent) => json!({ "drop_before_accept_pct": percent }),
         NetworkFault::LoseAcceptances(percent) => json!({ "drop_after_accept_pct": percent }),
         NetworkFault::Refuse(percent) => json!({ "nack": { "code": 500, "pct": percent } }),
-        // Not for good: an outdated or banned client needs a person.
+        // Not a permanent refusal: an outdated or banned client requires a person to act.
         NetworkFault::RefuseLogins => json!({ "refuse_logins": "transport" }),
         NetworkFault::SlowLogins(ms) => json!({ "login_delay_ms": ms }),
         NetworkFault::KeepRepeats => json!({ "dedup": false }),
@@ -333,7 +334,7 @@ fn settings(fault: NetworkFault, nodes: &[u64]) -> Value {
     }
 }
 
-/// What the disk is told.
+/// Settings of the faulty disk.
 fn disk(fault: DiskFault) -> Faults {
     match fault {
         DiskFault::Slow(ms) => {
@@ -346,14 +347,14 @@ fn disk(fault: DiskFault) -> Faults {
     }
 }
 
-/// Ends whatever may still be on: no process is stopped or down, nothing is cut, all clocks are right.
+/// Ends all faults that may still be active: paused or stopped nodes, cuts, wrong clocks, faulty disks and network.
 ///
 /// # Errors
-/// When the world does not take it.
+/// When the world refuses.
 pub async fn heal(world: &World) -> anyhow::Result<()> {
     world.mend_all()?;
     for id in world.node_ids() {
-        // Not every world has clocks that can be set and disks that can fail, and a node that is down hears nothing.
+        // Errors are expected: not every world has such clocks and disks, and a node that is down gets no signal.
         let _ = world.set_clock(id, 0);
         let _ = world.set_disk(id, Faults::default());
         let _ = world.resume(id);

@@ -1,8 +1,8 @@
-//! A run: a world, a workload, a schedule of faults, an end to all faults, and a judgement.
+//! A run: a world, a workload, a schedule of faults, the end of all faults, and the checks.
 //!
-//! - [`faults`]: a schedule as it happens. [`injector`]: one fault. [`damage`]: one that changes files.
-//! - [`stopping`]: a channel that is stopped amid many sends.
-//! - [`replicas`]: what the replicas hold when all is at rest.
+//! - [`faults`]: executes the schedule. [`injector`]: one fault. [`damage`]: faults that change files.
+//! - [`stopping`]: a channel that is stopped during many sends.
+//! - [`replicas`]: the state of all replicas at the end.
 
 pub mod damage;
 pub mod faults;
@@ -26,15 +26,15 @@ use crate::setup::Setup;
 use crate::workload::Workload;
 use crate::world::{Options, World};
 
-/// What is left in the folder of a run that was interrupted.
+/// Marker file in the folder of an interrupted run.
 const INTERRUPTED: &str = "interrupted";
 
-/// Does a run and judges it. The folder then holds history, evidence, logs and report; one that is dropped before its end
-/// leaves its history there.
+/// Executes and checks a run. Its folder then holds history, evidence, logs and report; a run that is dropped before
+/// its end leaves its history there.
 ///
 /// # Errors
-/// When the world or its workload cannot be made, or does not tell afterwards what it knows. What the faults did to it is
-/// no error: that is the report's.
+/// When the world or its workload cannot be set up, or cannot be read at the end. Effects of faults are no errors; they
+/// are in the report.
 pub async fn run(setup: &Setup, tell: impl Fn(&str)) -> anyhow::Result<Report> {
     let Setup { profile, schedule, folder, .. } = setup;
     ensure!(!folder.exists(), "{} is there already: name a folder that is not", folder.display());
@@ -50,28 +50,28 @@ pub async fn run(setup: &Setup, tell: impl Fn(&str)) -> anyhow::Result<Report> {
         environment: setup.environment(),
     };
     fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
-    // Before the world, so that it sees to the folder once that is gone.
+    // Declared before the world, so that it is dropped after it.
     let mut unfinished = Unfinished { folder, recorder: OnceLock::new(), is_over: false };
     let world = World::found(options).await?;
     tell(&format!("{} nodes are ready after {:.1?}", profile.nodes, start.elapsed()));
     let played = play(&world, setup, &unfinished.recorder, &tell).await;
     unfinished.is_over = true;
-    // Also of a run that came to no end: they say why.
+    // Before the errors of the run are returned: the logs explain them.
     keep_logs(&world, folder)?;
     let (faults, evidence) = played?;
     drop(world);
     evidence.store(folder)?;
     let report = Report::new(setup, faults, began_at, start.elapsed());
-    // Judging an hour takes a while, and may be interrupted.
+    // The checks of an hour take a while, and may be interrupted.
     report.begin(folder)?;
     let judged = folder.clone();
     tokio::task::spawn_blocking(move || judge(&judged, report)).await?
 }
 
-/// Sees to the folder of a run that is dropped in the midst of it.
+/// Completes the folder of a run that is dropped before its end.
 struct Unfinished<'a> {
     folder: &'a Path,
-    /// From the moment on at which there is something to record.
+    /// Set once there is something to record.
     recorder: OnceLock<Arc<Recorder>>,
     is_over: bool,
 }
@@ -81,10 +81,10 @@ impl Drop for Unfinished<'_> {
         if self.is_over {
             return;
         }
-        // There is nobody to be told of a full disk any more.
+        // Errors, such as that of a full disk, cannot be reported from `drop`.
         let _ = match self.recorder.get() {
             Some(recorder) => recorder.finish().and_then(|()| fs::write(self.folder.join(INTERRUPTED), "")),
-            // Nothing is known of a run that had no world.
+            // A run without a world has recorded nothing.
             None => fs::remove_dir(self.folder),
         };
     }
@@ -92,7 +92,7 @@ impl Drop for Unfinished<'_> {
 
 type Played = (Vec<Done>, Evidence);
 
-/// From the first client to the last look at what is there.
+/// The part from the first client to the last look at the replicas.
 async fn play(
     world: &World,
     setup: &Setup,
@@ -126,7 +126,7 @@ async fn play(
     Ok((faults, evidence))
 }
 
-/// Judges what a run's folder holds, and writes the report into it.
+/// Checks the run in a folder, and writes the report there.
 fn judge(folder: &Path, report: Report) -> anyhow::Result<Report> {
     let collected = Collected::load(folder)?;
     let report = report.judged(&collected, check::judge(&collected));
@@ -134,10 +134,10 @@ fn judge(folder: &Path, report: Report) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// Judges a run that was stored, again.
+/// Checks a stored run again.
 ///
 /// # Errors
-/// When the folder does not hold one.
+/// When the folder does not hold a complete run.
 pub fn judge_again(folder: &Path) -> anyhow::Result<Report> {
     let was_interrupted = folder.join(INTERRUPTED).exists();
     ensure!(!was_interrupted, "{}: this run was interrupted, it has no report", folder.display());

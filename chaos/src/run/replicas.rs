@@ -1,4 +1,4 @@
-//! What every replica of every group holds when all is at rest, as hashes (I9).
+//! Collects state hashes of every replica of every group at the end of a run (I9).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -11,23 +11,23 @@ use crate::history::{Look, Recorder, Replica};
 use crate::world::World;
 use crate::world::asking::{ask_within, until};
 
-/// For the replicas of a group to stand at the same entry: nothing is proposed any more but by timers.
+/// Timeout for the replicas of a group to reach the same entry: only timers propose by then.
 const ALIGNED: Duration = Duration::from_secs(30);
 
-/// Between two looks.
+/// Pause between two looks.
 const LOOK: Duration = Duration::from_millis(300);
 
-/// For a node to read all that it holds.
+/// Timeout for a node to read its whole state.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// Looks of the first and the last kind that are kept: those between say no more.
+/// The most looks kept, half of them the first and half the last: those between show nothing more.
 const KEPT: usize = 10;
 
-/// Reads the hashes of all groups, until each group's stand at one index or that has had its time. Judges compare those
-/// that do, and see who never got there.
+/// Collects the hashes of all groups until the replicas of each group are at the same index, or `ALIGNED` has passed.
+/// The checks compare replicas at the same index, and report those that never reached it.
 ///
 /// # Errors
-/// When a node does not tell.
+/// When a node does not answer.
 pub async fn collect(world: &World, recorder: &Recorder) -> anyhow::Result<Vec<Look>> {
     let start = Instant::now();
     let mut looks: Vec<Look> = Vec::new();

@@ -1,4 +1,4 @@
-//! Stops a channel in the midst of many sends, has its owner die meanwhile, and lets it on again.
+//! Stops a channel during many sends, kills its owner meanwhile, and resumes it.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::workload::acts::{self, Acts};
 use crate::world::World;
 use crate::world::asking::get;
 
-/// How slowly the network accepts meanwhile, so that the outbox is not empty when the channel is stopped.
+/// Delay of the network's acceptances meanwhile, so that the outbox is not empty when the channel is stopped.
 const ACCEPT: Duration = Duration::from_secs(4);
 
-/// For all sends to stand in the log.
+/// Time for all sends to be committed.
 const TAKEN: Duration = Duration::from_millis(600);
 
-/// A channel that was stopped, and whose owner died.
+/// A channel that was stopped, and its owner, which was killed.
 #[derive(Debug)]
 pub struct Stopped {
     owner: u64,
@@ -29,15 +29,15 @@ pub struct Stopped {
     sends: JoinSet<()>,
 }
 
-/// Does it. The network accepts as before when this returns.
+/// Stops the channel and kills its owner. When this returns, the network accepts without delay again.
 ///
 /// # Errors
-/// When there is no such channel, or nobody owns it.
+/// When there is no such channel, or it has no owner.
 pub async fn stop(world: &World, acts: &Acts, how: Stop, after: Duration) -> anyhow::Result<Begun> {
     let channel = acts.to_be_stopped().await?;
     world.set_network(json!({ "accept_delay_ms": ACCEPT.as_millis() as u64 })).await?;
     let stopped = amid_sends(world, acts, &channel, how, after).await;
-    // Whatever else is wrong with the network stays so.
+    // Resets only the delay; other faults of the network continue.
     world.set_network(json!({ "accept_delay_ms": 0 })).await?;
     let (owner, sends) = stopped?;
     let undo = Undo::LetOn(Box::new(Stopped { owner, channel, how, sends }));
@@ -68,7 +68,7 @@ async fn owner(world: &World, channel: &Channel) -> anyhow::Result<u64> {
     get(&operator, &path).await?["node_id"].as_u64().context("nobody owns the channel")
 }
 
-/// Starts the node that died, and lets the channel on.
+/// Starts the killed node, and resumes the channel.
 ///
 /// # Errors
 /// When either does not come back.

@@ -1,39 +1,39 @@
-//! A fault of a schedule that was done, or could not be.
+//! A fault of a schedule that was executed, or that failed.
 
 use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, Lane};
 use crate::history::At;
 
-/// A fault that was done, or could not be.
+/// A fault that was executed, or that failed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Done {
     pub fault: Fault,
     pub lane: Lane,
     pub from: At,
     pub to: At,
-    /// Why it could not be done or undone; the cluster may have been too broken for it.
+    /// Why it could not be begun or ended; the cluster may have been too broken for it.
     pub problem: Option<String>,
-    /// What has to be known of it besides.
+    /// A remark about its effect, if any.
     #[serde(default)]
     pub note: Option<Note>,
 }
 
-/// What there may be to know of a fault.
+/// A remark about the effect of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Note {
-    /// Nobody came to the place at which a node was to die.
+    /// No task reached the failpoint at which the node was to die.
     #[serde(rename = "nothing came to that place")]
     Unreached,
 }
 
 impl Done {
-    /// Whether it was done and had no effect.
+    /// Whether the fault was executed without effect.
     pub fn is_idle(&self) -> bool {
         self.problem.is_none() && self.note == Some(Note::Unreached)
     }
 
-    /// What is to be said of it besides.
+    /// The problem and the note, for reports.
     pub fn more(&self) -> impl Iterator<Item = String> {
         self.problem.clone().into_iter().chain(self.note.map(|note| note.to_string()))
     }

@@ -1,4 +1,4 @@
-//! What can be done to a world, as data: a schedule names it, a report tells of it, a run does it.
+//! The faults that a run can inject, as data: schedules list them, reports name them, and runs execute them.
 
 use std::time::Duration;
 
@@ -7,95 +7,96 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::FaultKind;
 
-/// A node by its rank among the members, counted from 0 by id: schedules know no ids.
+/// A node by its rank among the members, counted from 0 in the order of ids, as schedules do not know ids.
 pub type Rank = u8;
 
-/// Which processes.
+/// The nodes whose processes are affected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Who {
     One(Rank),
-    /// Whichever leads the shard with the most channels at that moment.
+    /// The node that leads the shard with the most channels when the fault begins.
     BusiestOwner,
     /// A majority of the nodes, from this rank on.
     Majority(Rank),
     All,
 }
 
-/// One thing that goes wrong, or that an operator does.
+/// A fault, or an action of an operator or a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
-    /// `kill -9`; started again at the end.
+    /// `kill -9`; restarted at the end.
     Kill(Who),
     /// SIGSTOP until the end.
     Pause(Who),
     /// No packets between a node and all others, in both directions.
     Isolate(Rank),
-    /// A node hears the others and they do not hear it.
+    /// A node receives from the others, but they do not receive from it.
     Mute(Rank),
-    /// The others hear a node and it does not hear them.
+    /// The others receive from a node, but it does not receive from them.
     Deaf(Rank),
-    /// This node and the next do not hear each other; all others hear everybody.
+    /// A node and the next one are disconnected from each other, but not from the others.
     Bridge(Rank),
-    /// A node does not reach the messaging network.
+    /// A node cannot reach the messaging network.
     Offline(Rank),
-    /// So many of a hundred packets from and to a node get lost.
+    /// `percent` of the packets from and to a node are lost.
     Loss { node: Rank, percent: u8 },
-    /// What a node sends waits in a queue that lets so many kilobits a second through.
+    /// A node's bandwidth for sending is limited to `kbit` kilobits per second; further packets wait in a queue.
     Congest { node: Rank, kbit: u16 },
-    /// What a node and its peers say to each other arrives so many milliseconds later, and up to `spread` more. Where the
-    /// spread is all of it, one connection overtakes the other.
+    /// Traffic between a node and its peers is delayed by `ms` milliseconds, and by up to `spread` more. With `ms` 0
+    /// this mostly reorders: one connection overtakes the other.
     Delay { node: Rank, ms: u16, spread: u16 },
     /// A node's wall clock jumps, and jumps back at the end.
     Clock { node: Rank, seconds: i32 },
-    /// A node's machine boots: the node dies, and the steady clock with which it is started again at the end stands as if the
-    /// machine had run for so many days. That may be less than before.
+    /// A node's machine reboots: the node is killed, and restarted at the end with a monotonic clock that shows an
+    /// uptime of `days` days, which may be less than before.
     Boot { node: Rank, days: u16 },
-    /// A node's disk goes wrong; where the node ends for it, it is started again at the end.
+    /// A node's disk fails. If that ends the node, it is restarted at the end.
     Disk { node: Rank, how: DiskFault },
-    /// The machines of these nodes lose power: what was not synced is lost, or some pages of it, by this seed. Started again at
+    /// A power cut of nodes: unsynced data is lost, or only some pages of it, drawn from the seed `torn`. Restarted at
     /// the end.
     PowerCut { who: Who, torn: Option<u16> },
-    /// A node dies, or waits for a moment, at one of the places of [`Point::ALL`]; started again at the end.
+    /// A node dies, or waits for a moment, at one of the failpoints of [`Point::ALL`]; restarted at the end.
     Failpoint { node: Rank, point: u8, dies: bool },
     /// The messaging network misbehaves.
     Network(NetworkFault),
-    /// A node hands its shards over, and takes them back at the end.
+    /// A node is drained: it transfers its leaderships, and gets them back at the end.
     Drain(Rank),
-    /// A node gets another weight and the shards move; back at the end.
+    /// A node gets another weight and the shards move; undone at the end.
     Reweigh { node: Rank, weight: u8 },
-    /// One more node joins; at the end it is removed.
+    /// A node joins; it is removed at the end.
     Join,
-    /// All nodes are stopped and started, one after the other.
+    /// All nodes are restarted, one after the other.
     RollingRestart,
-    /// A node's files are damaged while it is stopped; it is removed and another put in its place.
+    /// A node's files are damaged while it is stopped; at the end it is replaced by a new node.
     Damage { node: Rank, how: Damage },
-    /// While the next node is away, this one and the third answer; then all die, this one loses its folder or gets an older one,
-    /// and starts beside the one that was away, and the third later. It is removed and another put in its place.
+    /// While the next node is down, this one and the others accept writes. Then all die, and this one's folder is
+    /// emptied or restored from an older copy. Both start, and the others later. At the end the node is replaced by a
+    /// new one.
     Foreign { node: Rank, how: Foreign },
-    /// A channel is stopped in the midst of many sends, and its owner dies so many milliseconds after it was told to. The owner
-    /// is started again at the end, and the channel let on.
+    /// A channel is stopped during many sends, and its owner is killed `after_ms` milliseconds after the request. At
+    /// the end the owner is restarted, and the channel resumed.
     Stop { how: Stop, after_ms: u16 },
-    /// A node hears nothing of the directory, and a customer has another node make an endpoint for a channel that this one owns.
+    /// A node receives nothing of the directory, while another creates an endpoint for a channel that this one owns.
     StaleDirectory(Rank),
-    /// A task of a node panics at one of the places of [`Point::ALL`]; where the node ends for it, it is started again at the end.
+    /// A task of a node panics at one of the failpoints of [`Point::ALL`]. A node that ends is restarted at the end.
     Panic { node: Rank, point: u8 },
-    /// Tenants do what is special.
+    /// Unusual load by tenants.
     Tenants(TenantFault),
 }
 
-/// What a node finds in the place of its folder.
+/// What replaces the data folder of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Foreign {
-    /// Nothing.
+    /// An empty folder.
     Wiped,
-    /// What was there before it answered the last calls.
+    /// A copy from before the last writes that the node accepted.
     Restored,
 }
 
-/// What stops a channel.
+/// How a channel is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stop {
@@ -107,51 +108,51 @@ pub enum Stop {
     Unlink,
 }
 
-/// What tenants do.
+/// Unusual load by tenants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TenantFault {
-    /// One does all that its limits allow, while another one is measured.
+    /// One tenant uses all that its limits allow, while another one's service is measured.
     Noise,
-    /// One sends what is as large as it may be, and what is larger.
+    /// A tenant sends requests of the largest permitted size, and larger ones.
     Sizes,
-    /// Phones write to channels under ids that others have used.
+    /// Phones send messages under ids that other messages have.
     Namesakes,
-    /// Phones change what their chats and groups are called.
+    /// Phones rename their chats and groups.
     Notices,
 }
 
-/// How the messaging network misbehaves, as the simulator's control port takes it.
+/// How the messaging network misbehaves, in the terms of the simulator's control port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkFault {
-    /// Acceptances come this many milliseconds late, and up to half of that more.
+    /// Acceptances are delayed by this many milliseconds, and by up to half as much again.
     SlowAccept(u16),
-    /// So many of a hundred sends are lost before they count.
+    /// This percentage of sends is lost before acceptance.
     LoseSends(u8),
-    /// So many of a hundred sends are delivered and not acknowledged.
+    /// This percentage of sends is accepted and delivered, but the acceptance is lost.
     LoseAcceptances(u8),
-    /// So many of a hundred sends are refused.
+    /// This percentage of sends is refused.
     Refuse(u8),
-    /// Nobody may log in.
+    /// All logins are refused.
     RefuseLogins,
     /// Logins take this many milliseconds.
     SlowLogins(u16),
-    /// The network does not drop what it has accepted before: whatever is sent again arrives again.
+    /// The network does not deduplicate: a repeated send is delivered again.
     KeepRepeats,
-    /// What the gateway acknowledges is not heard.
+    /// Acknowledgements by the gateway are withheld.
     HoldAcks,
-    /// A node's sessions end, and it may not log in.
+    /// A node's sessions end, and it cannot log in.
     CutNode(Rank),
 }
 
-/// What a disk does.
+/// How a disk fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DiskFault {
     /// Each sync takes this many milliseconds more, and each write [a little](slow_write).
     Slow(u16),
-    /// So many KiB may still be written.
+    /// Only this many KiB can still be written.
     Full(u16),
     /// Syncs fail.
     FailSyncs,
@@ -159,14 +160,14 @@ pub enum DiskFault {
     FailWrites,
 }
 
-/// How much longer each write takes on a disk whose syncs take so many milliseconds more: a two-hundredth of it. A node does
-/// many writes for each sync, some on the threads that do everything else. With much more than this it would stand still,
-/// which is another fault.
+/// Delay of each write on a disk whose syncs are delayed by `sync_ms`: a two-hundredth of that. A node does many writes
+/// per sync, some of them on the threads that do everything else. A much longer delay would stop the node, which is
+/// another fault.
 pub fn slow_write(sync_ms: u16) -> Duration {
     Duration::from_micros(u64::from(sync_ms) * 5)
 }
 
-/// What happens to files.
+/// Damage to a node's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Damage {
@@ -174,17 +175,17 @@ pub enum Damage {
     FlippedBit,
     /// A bit of each table of the state is flipped.
     FlippedTables,
-    /// A file of the log is cut off.
+    /// A file of the log is truncated.
     Truncated,
-    /// The folder is empty.
+    /// The folder is emptied.
     Wiped,
 }
 
-/// What works on its own, one thing after the other.
+/// Lanes run at the same time; the faults of one lane follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lane {
-    /// Nodes and the wires between them.
+    /// Nodes and the network between them.
     Nodes,
     /// The messaging network.
     Network,
@@ -233,7 +234,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As the command line takes it.
+    /// The name on the command line.
     pub fn name(self) -> String {
         use clap::ValueEnum;
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
@@ -250,7 +251,7 @@ impl Kind {
 }
 
 impl Fault {
-    /// How many of `nodes` nodes it may put out of work.
+    /// How many of `nodes` nodes the fault may disable.
     pub fn breaks(self, nodes: usize) -> usize {
         match self {
             Self::Kill(who) | Self::Pause(who) | Self::PowerCut { who, .. } => match who {
@@ -283,7 +284,7 @@ impl Fault {
 }
 
 impl Fault {
-    /// What it is, in a word, as JSON has it.
+    /// The fault's name in JSON.
     pub fn word(self) -> String {
         match serde_json::to_value(self) {
             Ok(serde_json::Value::Object(fields)) => fields.keys().next().cloned().unwrap_or_default(),
@@ -292,7 +293,7 @@ impl Fault {
         }
     }
 
-    /// What judges have to allow for.
+    /// The kind of fault for which the checks must allow.
     pub fn kind(self) -> FaultKind {
         match self {
             Self::Kill(_)
@@ -310,7 +311,7 @@ impl Fault {
             | Self::Bridge(_)
             | Self::Loss { .. }
             | Self::Delay { .. } => FaultKind::PeerCut,
-            // All that a node says goes over one link.
+            // All that a node sends shares one link, so congestion affects the messaging network as well.
             Self::Offline(_) | Self::Congest { .. } => FaultKind::NetworkCut,
             Self::Clock { .. } => FaultKind::Clock,
             Self::Disk { .. } => FaultKind::Disk,
@@ -335,7 +336,7 @@ impl Fault {
 
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // People count nodes from one.
+        // Reports count nodes from one.
         let nth = |rank: Rank| u16::from(rank) + 1;
         match *self {
             Self::Kill(who) => write!(f, "kill -9 of {who}"),

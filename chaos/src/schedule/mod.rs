@@ -1,6 +1,6 @@
-//! Which faults a run has, and when: drawn from a seed, and the same again from the same one.
+//! The faults of a run and their times, drawn from a seed: the same seed gives the same schedule.
 //!
-//! - [`fault`]: what can be done; [`done`]: one that was. [`profile`]: how hard a run is.
+//! - [`fault`]: the kinds of faults; [`done`]: an executed fault. [`profile`]: how severe a run is.
 
 pub mod done;
 pub mod fault;
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use self::fault::{Damage, DiskFault, Fault, Foreign, Kind, Lane, NetworkFault, Rank, Stop, TenantFault, Who};
 use self::profile::Profile;
 
-/// Within this all faults of a schedule that is read end.
+/// All faults of a schedule from a file must end within this time.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
 /// A fault with its time, counted from the beginning of the schedule.
@@ -43,15 +43,15 @@ impl Step {
     }
 }
 
-/// All faults of a run, by their beginning.
+/// All faults of a run, in the order of their beginning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
     pub seed: u64,
     pub steps: Vec<Step>,
 }
 
-/// A schedule and the name of the profile for which it was drawn: what it takes to play it again, though the seed may draw
-/// other faults by now. A run's `report.json` is one, too.
+/// A schedule and the name of the profile from which it was drawn: enough to repeat it even when the seed draws other
+/// faults by now. A run's `report.json` can be read as one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     pub profile: String,
@@ -63,10 +63,10 @@ impl Plan {
         Self { profile: profile.name.clone(), schedule: Schedule::of(seed, profile) }
     }
 
-    /// Reads one from a file.
+    /// Reads a plan from a file.
     ///
     /// # Errors
-    /// When it is none, or none that can be played.
+    /// When the file holds no plan, or one that cannot be executed.
     pub fn load(path: &Path) -> anyhow::Result<Self> {
         let name = path.display();
         let text = fs::read_to_string(path).with_context(|| name.to_string())?;
@@ -84,7 +84,7 @@ impl Plan {
 }
 
 impl Schedule {
-    /// Draws a schedule: in each lane one fault after the other, and never more broken at once than the profile allows.
+    /// Draws a schedule: in each lane one fault after the other, and never more broken nodes than the profile allows.
     pub fn of(seed: u64, profile: &Profile) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         let mut lanes: BTreeMap<Lane, Vec<Kind>> = BTreeMap::new();
@@ -121,33 +121,33 @@ impl Schedule {
         self.steps.iter().any(|step| is_it(step.fault))
     }
 
-    /// Whether nodes need disks that can go wrong.
+    /// Whether nodes need faulty disks.
     pub fn needs_disks(&self) -> bool {
         self.has(|fault| matches!(fault, Fault::Disk { .. } | Fault::PowerCut { .. }))
     }
 
-    /// Whether what nodes say to each other needs to be held up.
+    /// Whether traffic between nodes must go through relays.
     pub fn needs_relays(&self) -> bool {
         self.has(|fault| matches!(fault, Fault::Delay { .. }))
     }
 
-    /// Whether nodes need clocks that can be set.
+    /// Whether nodes need adjustable wall clocks.
     pub fn needs_clocks(&self) -> bool {
         self.has(|fault| matches!(fault, Fault::Clock { .. }))
     }
 
-    /// Whether a quiet tenant is to be measured beside a noisy one.
+    /// Whether the workload needs a quiet tenant to be measured beside a noisy one.
     pub fn needs_neighbours(&self) -> bool {
         self.has(|fault| matches!(fault, Fault::Tenants(TenantFault::Noise | TenantFault::Sizes)))
     }
 
-    /// Whether nodes need steady clocks of their own.
+    /// Whether nodes need adjustable monotonic clocks.
     pub fn needs_boots(&self) -> bool {
         self.has(|fault| matches!(fault, Fault::Boot { .. }))
     }
 }
 
-/// The step at the first time from its own on at which the profile allows it; none when there is no such time left.
+/// Moves a step to the first time, from its own on, at which the profile allows it. `None` if there is none left.
 fn place(mut step: Step, placed: &[Step], profile: &Profile) -> Option<Step> {
     let nodes = usize::from(profile.nodes);
     loop {
@@ -155,7 +155,7 @@ fn place(mut step: Step, placed: &[Step], profile: &Profile) -> Option<Step> {
             return None;
         }
         let beside: Vec<&Step> = placed.iter().filter(|other| other.overlaps(&step)).collect();
-        // Steps that overlap this one need not overlap each other: the sum errs towards fewer faults.
+        // Steps that overlap this one need not overlap each other, so the sum errs towards fewer faults.
         let broken: usize = beside.iter().map(|other| other.fault.breaks(nodes)).sum();
         let own = step.fault.breaks(nodes);
         if own == 0 || broken + own <= profile.most_broken {
@@ -165,7 +165,7 @@ fn place(mut step: Step, placed: &[Step], profile: &Profile) -> Option<Step> {
     }
 }
 
-/// Whom a fault of a kind meets, and how hard.
+/// Draws the node and the severity of a fault of this kind.
 fn draw(kind: Kind, nodes: u8, rng: &mut StdRng) -> Fault {
     let node: Rank = rng.random_range(0..nodes);
     match kind {
@@ -281,7 +281,7 @@ mod tests {
             let nodes = usize::from(profile.nodes);
             for step in &schedule.steps {
                 prop_assert!(step.end() <= profile.length && step.lasts > Duration::ZERO, "{step:?}");
-                // What is broken changes only when a fault begins.
+                // The number of broken nodes rises only when a fault begins.
                 let then = schedule.steps.iter().filter(|other| other.at <= step.at && step.at < other.end());
                 let broken: usize = then.map(|other| other.fault.breaks(nodes)).sum();
                 prop_assert!(broken <= profile.most_broken, "{broken} at {:?}: {schedule:?}", step.at);
@@ -311,7 +311,7 @@ mod tests {
             .iter()
             .map(|step| format!("{:?}", step.fault).split(['(', ' ']).next().unwrap_or_default().to_owned())
             .collect();
-        // As many as `Fault` has.
+        // The number of variants of `Fault`.
         assert_eq!(names.len(), 26, "{names:?}");
         assert_ne!(hour.steps, Schedule::of(2, &Profile::hour()).steps);
         assert!(hour.steps.len() > 100, "{}", hour.steps.len());
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(fault.to_string(), "disk of node #2: syncs take 120 ms more and writes 600 µs");
     }
 
-    /// The runs of `tests/quick_run.rs` are no longer than they have to be for that.
+    /// The runs of `tests/clusters/quick_run.rs` are just long enough for all their kinds of faults.
     #[test]
     fn every_kind_comes_up_whatever_the_seed_where_there_is_time_for_it() {
         let heavy = [Kind::Clock, Kind::Boot, Kind::Disk, Kind::PowerCut, Kind::Damage, Kind::Join, Kind::Reweigh];
@@ -351,9 +351,10 @@ mod tests {
             let words: BTreeSet<String> = heavy.steps.iter().map(|step| step.fault.word()).collect();
             assert_eq!(words.len(), 7, "{words:?}");
             let damages = heavy.steps.iter().filter(|step| matches!(step.fault, Fault::Damage { .. }));
-            // One of them may lie where nobody has to look.
+            // At least two, as one of them may be where the node need not read.
             assert!(damages.count() >= 2, "{heavy:?}");
-            // Each is drawn once before one is drawn again. What the operator does has to wait for a time with little broken.
+            // Each kind is drawn once before one is drawn again. The operator's lane may have to wait, so does not
+            // count.
             let of_nodes = Profile::quick().kinds.iter().filter(|kind| kind.lane() == Lane::Nodes).count();
             assert!(quick.steps.iter().filter(|step| step.lane == Lane::Nodes).count() >= of_nodes, "{quick:?}");
         }

@@ -1,22 +1,22 @@
-//! How hard a run is: which faults, how often and how long, and how much may be broken at once.
+//! How severe a run is: which faults, how often and for how long, and how many nodes may be broken at once.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::fault::{Kind, Lane};
 
-/// How long a cluster with channels of some customers may take to heal.
+/// How long a cluster of few channels may take to heal.
 const HEALED: Duration = Duration::from_secs(30);
 
-/// One with so many that to ask each of them takes longer than that.
+/// How long a cluster of [`MANY`] channels may take: to check each of them takes longer than [`HEALED`].
 const MANY_HEALED: Duration = Duration::from_secs(180);
 const MANY: usize = 10_000;
 
-/// What a schedule is drawn from.
+/// Parameters from which a schedule is drawn.
 #[derive(Clone, Debug)]
 pub struct Profile {
     pub name: String,
-    /// What the command line says for it.
+    /// Its arguments on the command line.
     pub arguments: String,
     /// From the first fault to the end of the last.
     pub length: Duration,
@@ -25,15 +25,15 @@ pub struct Profile {
     pub channels: usize,
     /// How long the cluster may take to heal after the last fault (I10).
     pub healed: Duration,
-    /// Nodes that may be out of work at the same time.
+    /// Nodes that may be disabled at the same time.
     pub most_broken: usize,
-    /// Each kind is drawn once before one is drawn again; a kind that stands here twice comes twice as often.
+    /// Each kind is drawn once before one is drawn again; a kind that is listed twice comes twice as often.
     pub kinds: Vec<Kind>,
-    /// How long faults of a lane last, and how long its pauses are, in milliseconds.
+    /// The pace of each lane.
     pub pace: fn(Lane) -> Pace,
 }
 
-/// How dense a lane's faults are, in milliseconds.
+/// How long faults of a lane, and the pauses between them, last, in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Pace {
     pub lasts: RangeInclusive<u64>,
@@ -41,7 +41,7 @@ pub struct Pace {
 }
 
 impl Profile {
-    /// Every kind that is quick to begin and to heal: what each change to the code is tried with.
+    /// Every kind that begins and heals quickly, to test each change of the code with.
     pub fn quick() -> Self {
         use Kind as K;
         Self {
@@ -80,7 +80,7 @@ impl Profile {
         }
     }
 
-    /// All kinds, an hour long.
+    /// All kinds, for an hour.
     pub fn hour() -> Self {
         use clap::ValueEnum;
         Self {
@@ -99,7 +99,7 @@ impl Profile {
         }
     }
 
-    /// As many channels as a node has, whose owners change again and again.
+    /// As many channels as a node is meant for, with frequent changes of owners.
     pub fn ownership() -> Self {
         use Kind as K;
         Self {
@@ -126,7 +126,7 @@ impl Profile {
         }
     }
 
-    /// These kinds alone, a minute long.
+    /// Only these kinds, for a minute.
     pub fn only(kinds: &[Kind]) -> Self {
         let names: Vec<String> = kinds.iter().map(|kind| kind.name()).collect();
         Self {
@@ -138,13 +138,13 @@ impl Profile {
         }
     }
 
-    /// For so long.
+    /// The same profile with another length.
     pub fn lasting(self, length: Duration) -> Self {
         let arguments = format!("{} --seconds {}", self.arguments, length.as_secs());
         Self { length, arguments, ..self }
     }
 
-    /// Of a run that was named so, without what its schedule was drawn from.
+    /// The profile of a stored run by its name. For other names all but the name is that of [`Self::quick`].
     pub fn named(name: &str) -> Self {
         let known = [Self::hour(), Self::ownership()].into_iter().find(|profile| profile.name == name);
         known.unwrap_or_else(|| Self { name: name.to_owned(), ..Self::quick() })

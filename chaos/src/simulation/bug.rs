@@ -1,4 +1,4 @@
-//! Faults of the gateway that are put back on purpose: what shows that the simulation finds them.
+//! Bugs of the gateway that are put back on purpose, to show that the simulation finds them.
 
 use clap::ValueEnum;
 use raft::simulation::Flaw;
@@ -27,7 +27,7 @@ pub enum Bug {
 }
 
 impl Bug {
-    /// The bugs that lie in the storage.
+    /// The storage flaw that stands for this bug, if the bug lies in the storage.
     pub fn flaw(self) -> Option<Flaw> {
         match self {
             Self::SkipSync => Some(Flaw::SkipSync),

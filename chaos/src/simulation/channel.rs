@@ -1,4 +1,4 @@
-//! One channel at its owner in a run: a short version of its task, with the real outbox, and of its session.
+//! One channel at its owner, with its session: a short version of the real channel task, with the real outbox.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,41 +25,41 @@ use super::messaging::SessionId;
 use super::owner::Owner;
 use super::scene::Scene;
 
-/// How much waits for a channel.
+/// Capacity of a channel's mailbox.
 pub const MAILBOX: usize = 64;
 
-/// How much one turn takes on.
+/// The most messages, and the most session events, that one batch takes.
 const TURN: usize = 64;
 
-/// How often a channel looks at what there is to do.
+/// How often a channel checks its session and its outbox when nothing arrives.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// How long anything takes to the network, or back: well within the fence's margin, and never out of order.
+/// One-way latency between a channel and the network: well within the fence's margin, and never reordering.
 const WIRE: Duration = Duration::from_millis(2);
 
-/// How often the network is asked for items.
+/// Interval at which a session polls the network for items.
 const ITEMS_EVERY: Duration = Duration::from_millis(100);
 
-/// Of a thousand acceptances of the network, how many get lost on their way back, while faults go on.
+/// How many of a thousand acceptances by the network are lost on the way back while faults go on.
 const ACCEPTANCES_LOST: u32 = 10;
 
-/// The one endpoint, which hears of everything in every other channel ([`hears_of`]).
+/// The only endpoint. It receives the events of every other channel ([`hears_of`]).
 const ENDPOINT: EndpointId = EndpointId(Uuid::from_u128(3));
 
-/// Whether an endpoint hears of a channel. Of the others' sends the shard is told by the short command.
+/// Whether the endpoint receives a channel's events. Sends of the others are settled by the short command.
 fn hears_of(channel: ChannelId) -> bool {
     channel.as_bytes()[0].is_multiple_of(2)
 }
 
 /// A message to a channel's task.
 pub enum ToChannel {
-    /// A send, and who waits for its commit.
+    /// A send, with the reply channel of the caller that waits for its commit.
     Send(MessageId, oneshot::Sender<()>),
-    /// Close the session; the answer comes when the network knows.
+    /// Close the session; the reply is sent once the network knows of it.
     Close(oneshot::Sender<()>),
 }
 
-/// What a session reports.
+/// An event that a session reports.
 enum Event {
     LoggedIn,
     Accepted(MessageId),
@@ -80,7 +80,7 @@ struct Channel {
     events: mpsc::UnboundedSender<(SessionId, Event)>,
 }
 
-/// Runs until the owner's right ends.
+/// Runs until the owner loses its leadership.
 pub async fn run(owner: Arc<Owner>, id: ChannelId, mailbox: mpsc::Receiver<ToChannel>) {
     let (events, reported) = mpsc::unbounded_channel();
     let lost = owner.lost.clone();
@@ -117,7 +117,7 @@ impl Channel {
         &self.owner.scene
     }
 
-    /// Takes what is stored for all that waits. An earlier owner may have written it.
+    /// Loads all stored pending messages into the outbox. An earlier owner may have written them to the network.
     fn load_outbox(&mut self) -> Result<(), LeadershipLost> {
         let stored = self.owner.group.view(|view| simulation::outbox(view, self.id)).ok_or(LeadershipLost)?;
         self.outbox = Outbox::default();
@@ -129,7 +129,7 @@ impl Channel {
         self.outbox.push(row, may_be_out, AccountBytes::default().take(0));
     }
 
-    /// Opens a session where there is none and may be one, and cuts it where it may be none.
+    /// Opens a session if none is open and one is allowed, and ends it if the owner may not speak.
     fn keep_session(&mut self) {
         if !self.owner.may_speak() {
             return self.end_session();
@@ -140,7 +140,7 @@ impl Channel {
         let id = self.scene().number();
         self.session = Some(Session { id, logged_in: false });
         let (owner, channel, events) = (self.owner.clone(), self.id, self.events.clone());
-        // Whoever has ended the session hears no more of it.
+        // The receiver is gone once the channel's task has ended; the event is of no use then.
         let report = move |event| drop(events.send((id, event)));
         clock::spawn(async move {
             clock::sleep(WIRE).await;
@@ -165,12 +165,12 @@ impl Channel {
         let (owner, channel) = (self.owner.clone(), self.id);
         clock::spawn(async move {
             clock::sleep(WIRE).await;
-            // Whoever took the device meanwhile keeps it.
+            // If another session took over the device meanwhile, it stays open.
             let _ = owner.scene.network.close(channel, id);
         });
     }
 
-    /// Commits what the session has reported, then acts on it.
+    /// Commits what the session has reported, then acknowledges the items.
     async fn take_events(&mut self, events: &mut Vec<(SessionId, Event)>) -> Result<(), LeadershipLost> {
         let (mut commands, mut items, mut verdicts) = (Vec::new(), Vec::new(), Vec::new());
         for (of, event) in events.drain(..) {
@@ -207,7 +207,7 @@ impl Channel {
             let (owner, channel) = (self.owner.clone(), self.id);
             clock::spawn(async move {
                 clock::sleep(WIRE).await;
-                // A session that has ended gets the item again.
+                // After the end of the session the acknowledgement fails, and the network delivers the item again.
                 let _ = owner.scene.network.acknowledge(channel, session, &item);
             });
         }
@@ -224,7 +224,7 @@ impl Channel {
                     self.end_session();
                     clock::sleep(WIRE).await;
                     self.load_outbox()?;
-                    // Whoever transfers the leadership may have given up.
+                    // The task that transfers the leadership may have given up waiting.
                     let _ = done.send(());
                 }
             }
@@ -239,7 +239,7 @@ impl Channel {
         let send = |row: &MessageRow| Command::Send { message: NewMessage::of(row), projected: Vec::new() };
         let commands = sends.iter().map(|(row, _)| send(row)).collect();
         let (rows, mut callers): (Vec<_>, Vec<_>) = sends.into_iter().map(|(row, reply)| (row, Some(reply))).unzip();
-        // A caller that has gone away needs no answer.
+        // The caller may have gone away and then needs no answer.
         let answer = |caller: &mut Option<oneshot::Sender<()>>| drop(caller.take().map(|caller| caller.send(())));
         if self.scene().bug == Some(Bug::AckBeforeCommit) {
             callers.iter_mut().for_each(answer);
@@ -256,7 +256,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Writes what is due.
+    /// Writes the messages that are due.
     fn write_outbox(&mut self) {
         let Some(Session { id, logged_in: true }) = self.session else { return };
         for message in self.outbox.due(rt::now()) {
@@ -276,13 +276,13 @@ impl Channel {
                     Ok(()) => Event::Accepted(message),
                     Err(_) => Event::Ended,
                 };
-                // Whoever has ended the session hears no more of it.
+                // The receiver is gone once the channel's task has ended; the event is of no use then.
                 let _ = events.send((id, event));
             });
         }
     }
 
-    /// The move of a channel that has a session and is not shown as connected.
+    /// The transition to `Connected`, unless the channel's row shows it already.
     fn connected(&self) -> Option<Command> {
         let customer = self.scene().customer;
         let row = self.owner.group.view(|view| simulation::channel(view, self.id, customer))?;
@@ -344,7 +344,7 @@ impl Channel {
         }
     }
 
-    /// An event, with a delivery where the endpoint hears of it.
+    /// An event, with a delivery if the endpoint receives events of this channel.
     fn event(&self, name: EventName) -> NewEvent {
         let delivery = DeliveryId(self.scene().uuid());
         let mut random = [0; 10];

@@ -1,4 +1,4 @@
-//! What must hold while a run goes on. Every part of it tells what it sees; what does not fit is a violation.
+//! Checks during a run: the parts of the run report what they observe, and what breaks a rule is a violation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use raft::simulation::{Life, Observer};
 
 use super::trace::Trace;
 
-/// How many violations are kept: what comes after the first ones only repeats them.
+/// The most violations kept: later ones mostly repeat the first.
 const KEPT: usize = 20;
 
-/// What a run consisted of.
+/// Totals of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Entries, over all replicas.
+    /// Log entries applied, summed over all replicas.
     pub applied: u64,
-    /// Snapshots put in place.
+    /// Snapshots installed.
     pub installed: u64,
     /// Ownerships begun.
     pub owners: u64,
-    /// Commands of an owner of the past that the store turned away.
+    /// Commands of earlier owners that the store rejected.
     pub fenced: u64,
     pub sends_answered: u64,
     pub sends_in_doubt: u64,
@@ -32,7 +32,7 @@ pub struct Counts {
     pub faults: u64,
     /// Replicas moved to another node.
     pub moves: u64,
-    /// Groups that openraft stopped for good, and that were built again.
+    /// Groups that openraft stopped for good, and that were rebuilt.
     pub deaths: u64,
 }
 
@@ -53,10 +53,10 @@ impl std::ops::AddAssign for Counts {
     }
 }
 
-/// The value of a name in the directory that one client writes, in rising order, and everybody reads.
+/// The name of a channel in the directory, used as a register: one client writes rising values, and everybody reads.
 #[derive(Default)]
 struct Register {
-    /// The last value whose write began, and whose write was answered.
+    /// The last value whose write has begun, and the last whose write was answered.
     begun: u64,
     answered: u64,
     /// The highest value that a read has shown.
@@ -67,16 +67,16 @@ struct Register {
 struct Inner {
     violations: Vec<String>,
     counts: Counts,
-    /// The term and the state's hash of each applied entry, and who applied it first.
+    /// Term and state hash of each applied entry, with the node that applied it first.
     states: BTreeMap<(GroupId, u64), (u64, u64, NodeId)>,
-    /// Who acted as the owner of a shard in an epoch.
+    /// The node that acted as the owner of a shard in an epoch.
     owners: BTreeMap<(ShardId, Epoch), NodeId>,
-    /// Where a send was accepted in the log of its shard.
+    /// The log index at which a send was accepted in its shard.
     accepted: BTreeMap<(ChannelId, MessageId), u64>,
     registers: BTreeMap<ChannelId, Register>,
 }
 
-/// Clones look at the same run.
+/// The checks of one run. Clones share them.
 #[derive(Clone)]
 pub struct Checks {
     inner: Arc<Mutex<Inner>>,
@@ -108,7 +108,7 @@ impl Checks {
         with(&mut self.inner.lock().counts);
     }
 
-    /// Replicas that have applied the same entries are equal (I9), and an index holds one entry.
+    /// Checks that replicas that have applied the same entries are equal (I9), and that an index holds one entry.
     fn state(&self, life: Life, group: GroupId, at: Position, hash: u64) {
         let known = *self.inner.lock().states.entry((group, at.index)).or_insert((at.term, hash, life.node));
         let (term, first, by) = known;
@@ -124,7 +124,7 @@ impl Checks {
         }
     }
 
-    /// An owner begins to act: an epoch has one (I3).
+    /// Records that an owner begins to act: an epoch has only one (I3).
     pub fn owns(&self, life: Life, shard: ShardId, epoch: Epoch) {
         let other = {
             let mut inner = self.inner.lock();
@@ -137,7 +137,7 @@ impl Checks {
         }
     }
 
-    /// A replica took a send: it is taken once, wherever it is looked at (I2).
+    /// Records that a replica accepted a send: all replicas accept it at the same index, and only once (I2).
     pub fn accepted(&self, channel: ChannelId, message: &MessageId, index: u64) {
         let known = *self.inner.lock().accepted.entry((channel, message.clone())).or_insert(index);
         if known != index {
@@ -159,15 +159,15 @@ impl Checks {
         inner.registers.entry(register).or_default().answered = value;
     }
 
-    /// What a read that begins now has to show at least.
+    /// The least value that a read that begins now must show.
     pub fn read_begins(&self, register: ChannelId) -> u64 {
         let mut inner = self.inner.lock();
         let register = inner.registers.entry(register).or_default();
         register.answered.max(register.seen)
     }
 
-    /// A read has shown a value: none older than what was answered or shown before it began, and none that was never
-    /// written (I8). As one client writes rising values one after the other, this is all that linearizability asks.
+    /// Checks the value that a read has shown: not older than one answered or shown before the read began, and none
+    /// that was never written (I8). As one client writes rising values one at a time, linearizability requires no more.
     pub fn read_ends(&self, node: NodeId, register: ChannelId, at_least: u64, value: u64) {
         let begun = {
             let mut inner = self.inner.lock();

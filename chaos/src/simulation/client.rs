@@ -1,4 +1,4 @@
-//! Who uses the cluster: senders, whose channels' phones also hear from others; writers and readers of the directory.
+//! The clients of the cluster: senders, whose channels also receive messages, and writers and readers of the directory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,19 +12,19 @@ use super::bug::Bug;
 use super::directory;
 use super::scene::Scene;
 
-/// How long one try of a call may take.
+/// Timeout of one attempt of a call.
 const TRY_PATIENCE: Duration = Duration::from_millis(1_500);
 
-/// How often a send is tried before its client gives it up, with its outcome in doubt.
+/// Attempts of a send before its client gives up, leaving the outcome unknown.
 const TRIES: usize = 6;
 
-/// How long a client waits before it tries again.
+/// Pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(40);
 
-/// How many clients read.
+/// Number of reading clients.
 const READERS: usize = 2;
 
-/// Of a thousand turns of a sender, in how many somebody writes to the channel meanwhile.
+/// In how many of a thousand rounds of a sender a message arrives for its channel.
 const ARRIVALS: u32 = 300;
 
 pub fn start(scene: &Arc<Scene>) {
@@ -41,7 +41,7 @@ async fn pause(scene: &Scene) {
     clock::sleep(scene.chance.time(&scene.plan.between_calls)).await;
 }
 
-/// Sends one message after the other, and has others write to the channel now and then.
+/// Sends one message after the other; now and then a message arrives for the channel.
 pub async fn send(scene: Arc<Scene>, channel: ChannelId) {
     while !scene.is_over() {
         if scene.chance.hits(ARRIVALS) {
@@ -54,7 +54,7 @@ pub async fn send(scene: Arc<Scene>, channel: ChannelId) {
     }
 }
 
-/// One send, tried so often under the same id at whatever node is there; whether it was answered.
+/// Sends one message, retrying under the same id at random nodes. Returns whether it was answered.
 pub async fn send_one(scene: &Arc<Scene>, channel: ChannelId, tries: usize) -> bool {
     let mut message = scene.message();
     let place = {
@@ -80,7 +80,7 @@ pub async fn send_one(scene: &Arc<Scene>, channel: ChannelId, tries: usize) -> b
     false
 }
 
-/// Brings a send from the node that took the request to the owner of its channel, as the router does.
+/// Forwards a send from the node that received the request to the owner of its channel, as the router does.
 async fn ask_owner(
     scene: &Arc<Scene>,
     life: Life,
@@ -103,7 +103,7 @@ async fn ask_owner(
     asked.await.ok()
 }
 
-/// Gives a channel one name after the other, each once it knows that the one before stands.
+/// Renames a channel again and again, each time once the previous name is committed.
 async fn write(scene: Arc<Scene>, channel: ChannelId) {
     let mut value = 0;
     while !scene.is_over() {

@@ -1,16 +1,16 @@
-//! Seeds that every test runs first: each has found something once, or shows something rare.
+//! Seeds that every test runs first: each has found a bug once, or exercises something rare.
 
-/// The file that holds them: a seed, and why it is there, on each line.
+/// The corpus file: each line is a seed and the reason why it is kept.
 const CORPUS: &str = include_str!("../../simulation-corpus.txt");
 
-/// A seed and why it is kept.
+/// A seed, and why it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
     pub seed: u64,
     pub why: &'static str,
 }
 
-/// All kept seeds.
+/// All seeds of the corpus.
 ///
 /// # Errors
 /// The first line that is not a seed and a reason.

@@ -1,5 +1,5 @@
-//! What a send costs clusters of different sizes, in messages between nodes, syncs and applied entries, on a healthy network in
-//! virtual time. Shards have three replicas each, however many nodes there are.
+//! What a send costs in clusters of different sizes, in messages between nodes, syncs and applied entries, on a healthy
+//! network in virtual time. Shards have three replicas each, whatever the number of nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,23 +11,23 @@ use super::plan::Plan;
 use super::scene::Scene;
 use super::{FORM_PATIENCE, client, node};
 
-/// The same for all sizes: two for each of nine nodes.
+/// The same for all sizes, so that each of nine nodes leads two shards.
 const SHARDS: u16 = 18;
 
-/// Each sends one message after the other.
+/// Number of channels. Each sends one message after the other.
 const CHANNELS: usize = 36;
 
-/// Before anything is counted.
+/// Warm-up time before each measurement.
 const WARM_UP: Duration = Duration::from_secs(2);
 
-/// What all nodes did together, without sends and for them.
+/// The costs of all nodes together, without sends and per send.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {
     pub nodes: usize,
-    /// Without a send, each second.
+    /// Messages per second while nothing is sent.
     pub idle_messages: f64,
     pub sends_per_second: f64,
-    /// Each way counts. Above those without a send, as are the others.
+    /// Per send, beyond the idle cluster's, as are `syncs` and `applied`. Requests and responses count separately.
     pub messages: f64,
     pub syncs: f64,
     pub applied: f64,
@@ -49,10 +49,10 @@ impl Count {
     }
 }
 
-/// Measures a cluster for so long without sends, and for as long with them.
+/// Measures a cluster for `length` without sends, and for `length` with sends.
 ///
 /// # Errors
-/// When the cluster is not formed, or nothing is sent.
+/// When the cluster does not form, or no send is answered.
 pub fn measure(nodes: usize, length: Duration) -> Result<Costs, String> {
     let ms = Duration::from_millis;
     let plan = Plan {

@@ -1,4 +1,4 @@
-//! What a node of a run asks of the directory.
+//! A node's requests to the directory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,20 +12,20 @@ use raft::simulation::{Life, clock};
 use super::bug::Bug;
 use super::scene::{DIRECTORY, Scene};
 
-/// Between two tries.
+/// Pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(25);
 
-/// How long one try may take.
+/// Timeout of one attempt.
 const TRY_PATIENCE: Duration = Duration::from_secs(2);
 
-/// A command under an id of its own, as it goes into the log.
+/// Encodes a command as a proposal with an id of its own.
 pub fn proposal(scene: &Scene, command: Command) -> Bytes {
     let proposal = Proposal { id: scene.uuid(), ..Proposal::new(command, scene.now(), Vec::new()) };
     simulated::encode(&proposal)
 }
 
-/// Commits a proposal through the leader, asking again with the same proposal while the outcome is unknown; `None` when
-/// the time passes first.
+/// Commits a proposal through the leader, retrying the same proposal while the outcome is unknown. Returns `None` when
+/// `patience` runs out first.
 pub async fn propose(
     scene: &Arc<Scene>,
     life: Life,
@@ -44,7 +44,7 @@ pub async fn propose(
             if let Ok(answer) = asked.await
                 && let Some((index, outcome)) = simulated::answer(&answer)
             {
-                // What this node answers, it shows itself from now on.
+                // The node's own copy must show a change before the node answers for it.
                 let _ = group.wait_applied(index, deadline - clock::now()).await;
                 return Some(outcome);
             }
@@ -54,13 +54,13 @@ pub async fn propose(
     None
 }
 
-/// Asks for a change; whether it was made, or had been.
+/// Proposes a change. Returns whether it is in effect.
 pub async fn update(scene: &Arc<Scene>, life: Life, command: Command, patience: Duration) -> bool {
     let proposal = proposal(scene, command);
     propose(scene, life, proposal, patience).await.is_some_and(|outcome| outcome.is_ok())
 }
 
-/// The value of a channel's name, as a linearizable read at a node shows it; `None` when no leader answers.
+/// The value of a channel's name in a linearizable read at a node; `None` when no leader answers.
 pub async fn read(scene: &Arc<Scene>, life: Life, channel: ChannelId, patience: Duration) -> Option<u64> {
     if scene.bug != Some(Bug::StaleRead) {
         scene.group(life, DIRECTORY).linearizable(patience).await.ok()?;

@@ -1,5 +1,5 @@
-//! What must hold once nothing goes wrong any more: the cluster heals by itself within a bound, and nothing that was
-//! answered is lost, doubled or out of order.
+//! Checks after the last fault: the cluster heals by itself within a bound, and nothing that was answered is lost,
+//! duplicated or out of order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use shard::simulation::{messages, outbox, status};
 use super::client;
 use super::scene::{DIRECTORY, Scene};
 
-/// Within what time all must be well (I10).
+/// Time within which the cluster must heal (I10).
 const HEAL: Duration = Duration::from_secs(30);
 
-/// Between two looks.
+/// Pause between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// How often the last send of a channel is tried.
+/// Attempts of the last send of a channel.
 const LAST_TRIES: usize = 200;
 
-/// Waits until all is well, and looks at what is left.
+/// Waits until the cluster has healed, then checks the final state.
 pub async fn judge(scene: &Arc<Scene>) {
     scene.end();
     let deadline = clock::now() + HEAL;
@@ -49,7 +49,7 @@ pub async fn judge(scene: &Arc<Scene>) {
     }
 }
 
-/// What is not as it should be yet.
+/// What has not healed yet, if anything.
 fn what_is_missing(scene: &Scene) -> Option<String> {
     if scene.is_busy() {
         return Some("a write of the directory is not answered".to_owned());
@@ -91,7 +91,7 @@ fn missing_in(scene: &Scene, shard: ShardId) -> Option<String> {
     })
 }
 
-/// One channel's sends and items, in the store and at the network.
+/// Compares one channel's sends and items in the store with those at the network.
 fn look_at(scene: &Scene, channel: ChannelId) {
     let shard = scene.shard_of(channel);
     let Some(leader) = scene.leader_of(shard) else { return };

@@ -1,4 +1,4 @@
-//! What goes wrong in a run: crashes, cuts, bad weather, slow disks, and changes of the cluster meanwhile.
+//! The faults of a run: crashes, partitions, lost and delayed messages, slow disks; and changes of the cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use super::members::may_lead;
 use super::node;
 use super::scene::{DIRECTORY, Scene};
 
-/// How long a cut lasts, at most.
+/// Longest duration of a partition.
 const CUT: Duration = Duration::from_secs(3);
 
-/// How long a node is down: one that is started again at once, and one that is away for a while.
+/// Longest downtime of a node: for a quick restart, and for a longer absence.
 const RESTART: Duration = Duration::from_millis(300);
 const AWAY: Duration = Duration::from_secs(3);
 
-/// How long a node stands still, at most.
+/// Longest stall of a node.
 const STALL: Duration = Duration::from_millis(1_500);
 
-/// How long a change of the cluster may take.
+/// Timeout of a change of the cluster.
 const CHANGE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Lets things go wrong for as long as the plan says, and then makes all well again.
+/// Injects faults for as long as the plan says, then removes them all.
 pub async fn run(scene: &Arc<Scene>) {
     scene.world.router().set_weather(scene.plan.weather.clone());
     let until = clock::now() + scene.plan.faults_last;
@@ -41,7 +41,7 @@ pub async fn run(scene: &Arc<Scene>) {
         scene.world.set_sync(*node, scene.plan.sync.clone());
     }
     scene.trace.note(format_args!("all is well again"));
-    // Nodes that are down come back by themselves.
+    // Crashed nodes restart by themselves, within this time.
     clock::sleep(AWAY).await;
 }
 
@@ -67,7 +67,7 @@ fn any_group(scene: &Scene) -> u16 {
     scene.chance.among(0..u64::from(scene.plan.shards) + 1) as u16
 }
 
-/// Ends a node's life, and starts it again after a while.
+/// Crashes a node, and restarts it after a while.
 fn crash(scene: &Arc<Scene>, life: Life) {
     let crash = if scene.chance.hits(500) { Crash::Kill } else { Crash::PowerCut };
     let longest = if scene.chance.hits(500) { RESTART } else { AWAY };
@@ -98,7 +98,7 @@ fn crash_leader(scene: &Arc<Scene>) {
     }
 }
 
-/// Opens all ways after a while.
+/// Heals all partitions after a while.
 fn mend_later(scene: &Arc<Scene>) {
     let after = scene.chance.time(&(Duration::from_millis(50)..CUT));
     let held = scene.clone();
@@ -131,7 +131,7 @@ fn split(scene: &Arc<Scene>) {
     mend_later(scene);
 }
 
-/// One way between two nodes, or all ways to or from a node.
+/// Cuts one direction between two nodes, or all directions to or from a node.
 fn cut_one_way(scene: &Arc<Scene>) {
     let (Some(from), Some(to)) = (scene.chance.pick(&scene.plan.nodes), scene.chance.pick(&scene.plan.nodes)) else {
         return;
@@ -173,7 +173,7 @@ async fn transfer_directory(scene: &Scene) {
     }
 }
 
-/// An owner transfers its leadership to another replica; the placement may bring it back.
+/// Has an owner transfer its leadership to another replica; the placement may bring it back.
 fn transfer_shard(scene: &Arc<Scene>) {
     let owners: Vec<_> = scene.owners.lock().values().cloned().collect();
     let Some(owner) = scene.chance.pick(&owners).cloned() else { return };
@@ -183,7 +183,7 @@ fn transfer_shard(scene: &Arc<Scene>) {
     scene.spawn("a transfer", async move { owner.transfer(target).await });
 }
 
-/// Exchanges replicas of a shard, or its leader, as an operator would.
+/// Changes the replicas of a shard, or its leader, as an operator would.
 async fn move_shard(scene: &Arc<Scene>) {
     let Some(life) = scene.leader_of(DIRECTORY) else { return };
     let shard = scene.chance.among(1..u64::from(scene.plan.shards) + 1) as u16;

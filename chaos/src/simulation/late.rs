@@ -1,5 +1,5 @@
-//! A group whose core has at times something else to do when an entry comes: then the entry is of the past, where the leadership has
-//! moved meanwhile.
+//! A group whose core is busy at times when an entry is submitted. When the leadership moves meanwhile, the entry
+//! enters the log with an epoch of the past.
 
 use std::sync::Arc;
 use std::time::{self, Duration};
@@ -15,12 +15,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::scene::Scene;
 
-/// For how long a core is busy, at most.
+/// The longest time for which a core is busy.
 const BUSY: Duration = Duration::from_millis(1_500);
 
 type Answer = oneshot::Sender<Result<Bytes, ProposeError>>;
 
-/// The way into a group's log: entries stand in it in the order in which they were submitted.
+/// The way into a group's log: entries enter it in the order of their submission.
 #[derive(Clone)]
 pub struct LateGroup {
     group: SimulatedGroup,
@@ -37,7 +37,7 @@ impl LateGroup {
                 if held.chance.hits(held.plan.busy) {
                     clock::sleep(held.chance.time(&(Duration::ZERO..BUSY))).await;
                 }
-                // Whoever waited for the answer may have gone.
+                // The caller may have gone away and then needs no answer.
                 match submitting.submit(entry) {
                     Ok(pending) => drop(clock::spawn(async move { drop(answer.send(pending.await)) })),
                     Err(error) => drop(answer.send(Err(error))),

@@ -1,4 +1,4 @@
-//! The machines of a run: the real ones, with somebody looking on, and with bugs put back where one is asked for.
+//! The state machines of a run: the real ones, observed, with bugs put back where requested.
 
 use bytes::Bytes;
 use model::format::Foreign;
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::bug::Bug;
 use super::checks::Checks;
 
-/// The directory's machine, watched for nothing but its bugs.
+/// The directory's state machine, with its bugs.
 pub struct Directory {
     pub machine: Box<dyn Machine>,
     pub bug: Option<Bug>,
@@ -35,7 +35,7 @@ impl Machine for Directory {
     }
 }
 
-/// A shard's machine, which tells what it took from whom.
+/// A shard's state machine. It reports accepted sends and rejected commands to the checks.
 pub struct Shard {
     pub machine: ShardMachine,
     pub life: Life,

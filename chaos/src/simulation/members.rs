@@ -1,4 +1,4 @@
-//! Brings a group to its placement, step by step, and its leadership to where it should be.
+//! Changes a group's members step by step to match its placement, and transfers the leadership to the wanted node.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use shard::simulation::{Step, may_vote, next_step};
 use super::directory;
 use super::owner::Owner;
 
-/// Between two looks.
+/// Pause between two checks.
 const LOOK_AGAIN: Duration = Duration::from_millis(240);
 
-/// How long one change may take.
+/// Timeout of one change.
 pub const CHANGE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How many entries a replica may be behind to vote, or to take the leadership: fewer than in a real group, as a run's
-/// logs keep some tens of entries, and a replica that lacks more needs a snapshot.
+/// How many entries a replica may be behind to vote, or to take the leadership. It is less than in a real group, since
+/// a run's logs keep only some tens of entries, and a replica that lacks more needs a snapshot.
 const MOST_BEHIND: u64 = 50;
 
-/// Looks at an owner's group until its right ends.
+/// Maintains the members of an owner's group until the owner loses its leadership.
 pub async fn keep(owner: Arc<Owner>) {
     let changing = async {
         loop {
@@ -57,7 +57,7 @@ async fn change(owner: &Arc<Owner>) {
 }
 
 async fn take(owner: &Owner, place: &PlacementRecord, step: Step) {
-    // What fails is seen at the next look, and tried again.
+    // A failed step shows in the next check, and is retried there.
     let _ = match step {
         Step::Add(node) => owner.group.add_learner(node, CHANGE_PATIENCE).await,
         Step::Vote(voters) => {
@@ -87,7 +87,7 @@ fn has_caught_up(owner: &Owner, node: NodeId) -> bool {
     node == owner.life.node || theirs.is_some_and(|theirs| theirs + MOST_BEHIND >= applied)
 }
 
-/// Whether the leadership of an owner's group can go to a node just now.
+/// Whether the leadership of an owner's group can be transferred to a node now.
 pub fn may_lead(owner: &Owner, node: NodeId) -> bool {
     node != owner.life.node && owner.group.members().voters.contains(&node) && has_caught_up(owner, node)
 }

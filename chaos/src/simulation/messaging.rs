@@ -1,6 +1,6 @@
-//! The messaging network of a run: devices, one live session each, what they sent, and what waits for them. Its rules are
-//! those of the simulator's engine: a higher epoch fences, anything else is a conflict, a late write is dropped, a
-//! repeated id is accepted and has no effect.
+//! The messaging network of a run: devices with one live session each, the messages that they sent, and the items that
+//! wait for them. Its rules are those of the simulator's engine: a higher epoch fences, any other second login is a
+//! conflict, a late write is dropped, and a repeated id is accepted without effect.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,10 +10,10 @@ use raft::simulation::Life;
 
 use super::checks::Checks;
 
-/// How many items may be on their way to a session at once.
+/// The most items in flight to a session.
 const WINDOW: usize = 4;
 
-/// Names a session; never used twice.
+/// Identifies a session. Ids are never reused.
 pub type SessionId = u64;
 
 #[derive(Clone, Copy)]
@@ -45,7 +45,7 @@ pub struct Messaging {
     checks: Checks,
 }
 
-/// The session is not (any more) the live one of its device.
+/// The session is not, or no longer, the live one of its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended;
 
@@ -60,7 +60,7 @@ impl Messaging {
         if device.live.is_some_and(|live| live.id == id) { Ok(with(device)) } else { Err(Ended) }
     }
 
-    /// A login takes the device: at most one owner speaks for it, and none after one of a higher epoch (I3).
+    /// Logs a session in, in place of the one before. A device has one owner at a time, and epochs never fall (I3).
     pub fn login(&self, channel: ChannelId, id: SessionId, life: Life, epoch: Epoch) {
         let (before, highest) = {
             let mut inner = self.inner.lock();
@@ -88,7 +88,7 @@ impl Messaging {
         })
     }
 
-    /// Items that wait for a device, oldest first.
+    /// The items that wait for a device, oldest first, up to the window.
     pub fn items(&self, channel: ChannelId, id: SessionId) -> Result<Vec<MessageId>, Ended> {
         self.live(channel, id, |device| device.mailbox.iter().take(WINDOW).cloned().collect())
     }
@@ -101,7 +101,7 @@ impl Messaging {
         self.live(channel, id, |device| device.live = None)
     }
 
-    /// A node's connection is gone, and all its sessions with it.
+    /// Ends all sessions of a node, whose connection is lost.
     pub fn lost(&self, life: Life) {
         for device in self.inner.lock().devices.values_mut() {
             if device.live.is_some_and(|live| live.life == life) {
@@ -110,7 +110,7 @@ impl Messaging {
         }
     }
 
-    /// Somebody writes to a channel.
+    /// Adds an inbound message for a channel.
     pub fn arrives(&self, channel: ChannelId, item: MessageId) {
         let mut inner = self.inner.lock();
         inner.devices.entry(channel).or_default().mailbox.push_back(item.clone());
@@ -125,7 +125,7 @@ impl Messaging {
         self.inner.lock().arrived.get(&channel).cloned().unwrap_or_default()
     }
 
-    /// Whether everything that came has been acknowledged.
+    /// Whether all items that arrived have been acknowledged.
     pub fn is_read(&self, channel: ChannelId) -> bool {
         self.inner.lock().devices.get(&channel).is_none_or(|device| device.mailbox.is_empty())
     }

@@ -1,14 +1,15 @@
 //! The gateway's core on simulated time: the real state machines of the directory and of shards under openraft, with
-//! owners, clients and a messaging network around them, and every fault that a seed holds. One seed is one run.
+//! owners, clients and a messaging network around them, and the faults that the seed determines. One seed is one run.
 //!
-//! - [`plan`]: what a seed means. [`scene`]: what the parts of a run share.
-//! - [`node`]: a node's life; [`directory`]: what it asks of the directory; [`owner`]: its part as the owner of a
-//!   shard, with [`members`], [`channel`] and [`late`], the way into the log.
+//! - [`plan`]: what a seed means. [`scene`]: the state that all parts of a run share.
+//! - [`node`]: a node's lifecycle; [`directory`]: its requests to the directory; [`owner`]: its part as the owner of a
+//!   shard, with [`members`], [`channel`] and [`late`], a delayed way into the log.
 //! - [`messaging`]: the network that phones are on, which knows epochs.
-//! - [`client`]: who sends, writes and reads; [`faults`]: what goes wrong meanwhile.
-//! - [`machines`]: the machines, watched; [`checks`], [`progress`], [`panics`]: what must hold; [`ending`]: what must hold at the end.
-//! - [`bug`]: faults of the gateway that are put back on purpose. [`corpus`]: seeds that every test runs first.
-//! - [`costs`]: what a send costs clusters of different sizes, without faults.
+//! - [`client`]: sends, writes and reads; [`faults`]: injects faults meanwhile.
+//! - [`machines`]: the state machines, observed; [`checks`], [`progress`], [`panics`]: what must hold during the run;
+//!   [`ending`]: what must hold at its end.
+//! - [`bug`]: bugs of the gateway that are put back on purpose. [`corpus`]: seeds that every test runs first.
+//! - [`costs`]: what a send costs in clusters of different sizes, without faults.
 
 pub mod bug;
 mod channel;
@@ -40,19 +41,19 @@ pub use self::checks::Counts;
 use self::plan::Plan;
 use self::scene::Scene;
 
-/// Within what time a cluster is formed on a healthy network.
+/// Time within which a cluster must form on a healthy network.
 const FORM_PATIENCE: Duration = Duration::from_secs(20);
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub seed: u64,
-    /// What did not hold, in the order of its discovery. Empty: all held.
+    /// The violations found, in the order of their discovery. Empty if everything held.
     pub violations: Vec<String>,
     pub counts: Counts,
-    /// Of everything that happened, in order, with its time: two runs of a seed have the same.
+    /// Hash of everything that happened, in order, with its time. Two runs of the same seed have the same hash.
     pub hash: u64,
-    /// What happened, when it was asked for.
+    /// The trace of the run, if it was requested.
     pub lines: Vec<String>,
 }
 
@@ -62,12 +63,12 @@ impl Outcome {
     }
 }
 
-/// Runs one seed, with a bug put back if one is named.
+/// Runs one seed, with the given bug put back, if any.
 pub fn run(seed: u64, bug: Option<Bug>, traced: bool) -> Outcome {
     run_plan(Plan::of(seed).for_bug(bug), bug, traced)
 }
 
-/// Runs a plan, with a bug put back if one is named.
+/// Runs a plan, with the given bug put back, if any.
 pub fn run_plan(plan: Plan, bug: Option<Bug>, traced: bool) -> Outcome {
     let seed = plan.seed;
     let run = async move {
@@ -80,7 +81,7 @@ pub fn run_plan(plan: Plan, bug: Option<Bug>, traced: bool) -> Outcome {
         } else {
             scene.checks.violated("the cluster was not formed on a healthy network");
         }
-        // Owners hold the scene, which holds them: without this neither is freed.
+        // Owners and the scene hold references to each other; without this neither would be freed.
         scene.owners.lock().clear();
         Outcome {
             seed,

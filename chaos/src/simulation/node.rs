@@ -1,4 +1,4 @@
-//! A node's life: it takes part in the directory, and hosts the shards that the placement gives it.
+//! A node's lifecycle: it takes part in the directory, and hosts the shards that the placement assigns to it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use super::directory;
 use super::owner;
 use super::scene::{DIRECTORY, Scene};
 
-/// Between two looks at the placement.
+/// Pause between two checks of the placement.
 const LOOK_AT_PLACES: Duration = Duration::from_millis(60);
 
-/// How long the other members leave the first step to the one that should take it.
+/// How long the other members wait for the designated leader to initialize a shard's group.
 const AFTER_YOU: Duration = Duration::from_secs(2);
 
-/// How many replicas a shard has, when there are as many nodes.
+/// Replicas of a shard, provided that the cluster has as many nodes.
 pub const REPLICAS: usize = 3;
 
-/// Starts a node on what is left on its disk.
+/// Starts a node on the contents of its disk.
 pub async fn start(scene: &Arc<Scene>, node: NodeId) {
     let life = scene.world.start(node).await;
     scene.trace.note(format_args!("node {node} starts"));
@@ -37,7 +37,7 @@ pub async fn start(scene: &Arc<Scene>, node: NodeId) {
     scene.spawn("a node", keep(scene.clone(), life));
 }
 
-/// Starts all nodes and makes a cluster of them, with a customer and its channels; whether that was done in time.
+/// Starts all nodes and forms a cluster of them, with a customer and its channels. Returns whether it formed in time.
 pub async fn form(scene: &Arc<Scene>, patience: Duration) -> bool {
     for node in &scene.plan.nodes {
         start(scene, *node).await;
@@ -139,7 +139,7 @@ fn first_commands(scene: &Scene) -> Vec<Command> {
     nodes.chain([form, account]).chain(channels).collect()
 }
 
-/// Hosts what the placement gives to this node, as it changes, until the node's life ends.
+/// Hosts the shards that the placement assigns to this node, following its changes, until the node's life ends.
 async fn keep(scene: Arc<Scene>, life: Life) {
     let mut hosted: BTreeMap<ShardId, Arc<AtomicBool>> = BTreeMap::new();
     while scene.lives(life) {
@@ -173,7 +173,7 @@ async fn open(scene: &Arc<Scene>, life: Life, place: &PlacementRecord) {
     }
     let members = place.replicas.iter().copied().collect();
     if place.leader == life.node {
-        // Refused by a group that has its members.
+        // Refused by a group that is initialized already.
         let _ = group.initialize(members).await;
         return;
     }
@@ -185,7 +185,7 @@ async fn open(scene: &Arc<Scene>, life: Life, place: &PlacementRecord) {
     });
 }
 
-/// Removes a replica that the placement has taken away, once it is sure that no later one has given it back.
+/// Removes a replica that the placement no longer has here, once a linearizable read shows that it does not return.
 async fn leave(scene: &Arc<Scene>, life: Life, shard: ShardId, hosted: &mut BTreeMap<ShardId, Arc<AtomicBool>>) {
     if scene.group(life, DIRECTORY).linearizable(LOOK_AT_PLACES * 4).await.is_err() {
         return;

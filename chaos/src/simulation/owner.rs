@@ -1,4 +1,4 @@
-//! The owner of a shard in a run. Its committer and its fence are the real ones.
+//! The owner of a shard in a run, with the real committer and the real fence.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,16 +25,16 @@ use super::late::LateGroup;
 use super::members;
 use super::scene::Scene;
 
-/// How often a node looks whether it leads a shard, and an owner whether it still does.
+/// How often a node checks whether it leads a shard, and an owner whether it still does.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// How long the first entry of an ownership may take.
+/// Timeout of the first entry of an ownership.
 const BARRIER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long channels may take to close their sessions for a transfer.
+/// Timeout for the channels to close their sessions before a transfer.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// One ownership.
+/// The ownership of a shard for one epoch.
 pub struct Owner {
     pub scene: Arc<Scene>,
     pub life: Life,
@@ -42,12 +42,12 @@ pub struct Owner {
     pub epoch: Epoch,
     pub group: SimulatedGroup,
     pub committer: Committer,
-    /// Cancelled when the right has ended.
+    /// Cancelled when the leadership is lost.
     pub lost: CancellationToken,
     fence: Fence,
-    /// Sessions are closed for a transfer of the leadership.
+    /// Whether sessions are being closed for a transfer of the leadership.
     closing: Arc<AtomicBool>,
-    /// No calls are served any more: the next owner has them.
+    /// Whether requests are refused because the leadership is being transferred: the next owner serves them.
     transferring: AtomicBool,
     channels: Mutex<BTreeMap<ChannelId, mpsc::Sender<ToChannel>>>,
 }
@@ -66,7 +66,7 @@ pub async fn host(scene: Arc<Scene>, life: Life, shard: ShardId, stop: Arc<Atomi
                 node: life.node,
                 epoch,
                 format: Box::new(|| Format::LATEST),
-                // No webhooks are delivered in a run, and nobody listens to streams.
+                // Nothing in a run delivers webhooks or reads event streams.
                 carry_out: Box::new(drop),
                 lost: lost.clone(),
                 closing: closing.clone(),
@@ -90,7 +90,7 @@ pub async fn host(scene: Arc<Scene>, life: Life, shard: ShardId, stop: Arc<Atomi
     }
 }
 
-/// Commits the first entry of an ownership, so that the state shows everything that was committed before; whether it stands.
+/// Commits the first entry of an ownership, so that the state shows all earlier commits. Returns whether it succeeded.
 async fn has_begun(group: &LateGroup, life: Life, epoch: Epoch) -> bool {
     let barrier = Batch { version: Format::LATEST, epoch, node: life.node, commands: Vec::new() };
     let entry = Bytes::from(msgpack::to_vec_named(&barrier).expect("a batch of plain fields is always written"));
@@ -121,28 +121,28 @@ impl Owner {
         self.lost.cancel();
         scene.owners.lock().remove(&place);
         tasks.close();
-        // Two that follow each other in one term must not overlap.
+        // Two ownerships in one term must not overlap, so this one waits until all its tasks have ended.
         tasks.wait().await;
     }
 
-    /// Whether this node still leads in the same epoch.
+    /// Whether this node still leads, in the same epoch.
     fn stands(&self) -> bool {
         self.scene.lives(self.life)
             && !self.lost.is_cancelled()
             && self.group.leadership().ready_epoch == Some(self.epoch)
     }
 
-    /// Whether the owner may speak to the network: no other can have been elected yet.
+    /// Whether the owner may speak to the network: the fence guarantees that no other can have been elected yet.
     pub fn may_speak(&self) -> bool {
         self.scene.lives(self.life) && (self.fence.is_live() || self.scene.bug == Some(Bug::NoFence))
     }
 
-    /// Whether sessions are closed for a transfer.
+    /// Whether sessions are being closed for a transfer.
     pub fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// Takes a send: whether it stands. `None`: ask the next owner.
+    /// Accepts a send and waits for its commit. `None` means that the caller must ask the next owner.
     pub async fn accept(&self, channel: ChannelId, message: MessageId) -> Option<()> {
         if !self.stands() || self.transferring.load(Ordering::Acquire) {
             return None;
@@ -153,7 +153,7 @@ impl Owner {
         answered.await.ok().filter(|()| self.scene.lives(self.life))
     }
 
-    /// Closes the sessions in order and transfers the leadership.
+    /// Closes all sessions, then transfers the leadership.
     pub async fn transfer(&self, target: NodeId) {
         if self.closing.swap(true, Ordering::AcqRel) {
             return;
@@ -162,14 +162,14 @@ impl Owner {
         let mailboxes: Vec<_> = self.channels.lock().values().cloned().collect();
         let closing = mailboxes.into_iter().map(|mailbox| async move {
             let (closed, waiting) = oneshot::channel();
-            // A channel that has ended has closed.
+            // The task of a channel that has ended has closed its session already.
             let _ = mailbox.send(ToChannel::Close(closed)).await;
             let _ = waiting.await;
         });
         clock::within(CLOSE_PATIENCE, futures::future::join_all(closing)).await;
         self.transferring.store(true, Ordering::Release);
         if self.group.transfer_leader(target, members::CHANGE_PATIENCE).await.is_err() {
-            // The ownership begins anew, once all that belonged to this one has ended.
+            // After a failed transfer `host` begins a new ownership, once all tasks of this one have ended.
             self.lost.cancel();
         }
     }

@@ -1,15 +1,15 @@
-//! Panics of any task of a run, those of openraft among them, which leaves the rest of its core running.
+//! Counts panics in all tasks of a run, as one in a task of openraft would go unnoticed: the rest of its core goes on.
 
 use std::cell::Cell;
 use std::panic;
 use std::sync::Once;
 
 thread_local! {
-    /// A run has a thread for as long as it takes.
+    /// Counted per thread: a run occupies one thread from beginning to end.
     static COUNT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Does the work and says how often this thread has panicked meanwhile, caught or not.
+/// Runs `work`. Returns its output and how often this thread panicked meanwhile, whether caught or not.
 pub(super) fn counted<T>(work: impl FnOnce() -> T) -> (T, u32) {
     static WATCHED: Once = Once::new();
     WATCHED.call_once(|| {

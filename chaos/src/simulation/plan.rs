@@ -1,4 +1,4 @@
-//! What a seed means: how large the cluster is, how much happens, and how bad it gets.
+//! What a seed means: the size of the cluster, the load, and the faults.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use raft::simulation::{Chance, Weather};
 
 use super::bug::Bug;
 
-/// How long things go wrong.
+/// Range of the time during which faults are injected.
 const FAULTS: Range<Duration> = Duration::from_secs(6)..Duration::from_secs(14);
 
 #[derive(Clone, Debug)]
@@ -19,22 +19,22 @@ pub struct Plan {
     pub shards: u16,
     pub channels: usize,
     pub limits: LogLimits,
-    /// How long a sync takes on a healthy disk.
+    /// Range of the duration of a sync on a healthy disk.
     pub sync: Range<Duration>,
-    /// While things go wrong.
+    /// Network conditions while faults are injected.
     pub weather: Weather,
     pub faults_last: Duration,
-    /// Between two faults.
+    /// Range of the pause between two faults.
     pub between_faults: Range<Duration>,
-    /// Between two calls of one client.
+    /// Range of the pause between two calls of one client.
     pub between_calls: Range<Duration>,
-    /// Of a thousand entries, how many find the core of their group busy.
+    /// How many of a thousand entries find the core of their group busy.
     pub busy: u32,
 }
 
 impl Plan {
     pub fn of(seed: u64) -> Self {
-        // Not the dice of the run itself: what is drawn here must not depend on what is drawn there.
+        // A generator separate from that of the run, so that the plan does not depend on what the run draws.
         let chance = Chance::new(seed ^ 0x5eed_0f9a_11a4_5ced);
         let ms = Duration::from_millis;
         let rough = chance.hits(600);
@@ -61,24 +61,24 @@ impl Plan {
         }
     }
 
-    /// What a bug needs to show in more than one run of a hundred.
+    /// Adjusts the plan so that the bug shows in more than one run of a hundred.
     pub fn for_bug(self, bug: Option<Bug>) -> Self {
         let ms = Duration::from_millis;
         match bug {
-            // What is not synced is lost only within the time that a sync takes.
+            // Unsynced data is lost only within the duration of a sync.
             Some(Bug::SkipSync) => Self { sync: ms(40)..ms(160), ..self },
-            // A forgotten vote shows only while the candidates that asked for it still stand: so faults come sooner
-            // after each other.
+            // A forgotten vote shows only while the candidates that asked for it still stand, so faults follow each
+            // other faster.
             Some(Bug::ForgetVote) => Self { sync: ms(40)..ms(160), between_faults: ms(20)..ms(120), ..self },
-            // A proposal arrives twice, and the second time when its writer has written again.
+            // The bug shows when a duplicate of a proposal arrives after its writer has written again.
             Some(Bug::NoRepeatCheck) => Self {
                 weather: Weather { doubled: 500, late: 500, ..self.weather },
                 between_calls: ms(1)..ms(5),
                 ..self
             },
-            // An owner's entry comes into the log when another has owned the shard meanwhile.
+            // The bug shows when an owner's entry enters the log after another owner had the shard.
             Some(Bug::NoEpochCheck) => Self { busy: 40, ..self },
-            // A node starts again before those have waited to whom it had promised to wait.
+            // The bug shows when a node restarts before the nodes to which it promised to wait have waited.
             Some(Bug::VoteAtOnce) => Self { between_faults: ms(20)..ms(120), ..self },
             _ => self,
         }

@@ -1,4 +1,4 @@
-//! Whether leaders get on: one that a quorum answers commits what it has proposed (I13).
+//! Checks that leaders make progress: one that a quorum answers commits what it has proposed (I13).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use super::scene::Scene;
 
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How many looks in a row a leader may stand still: ten seconds, since bad weather loses many an append.
+/// How many checks in a row may find a leader without progress: ten seconds, since bad weather loses many appends.
 const LOOKS: u32 = 40;
 
-/// Looks at all groups until clients begin nothing new: from then on all of it must end anyway.
+/// Checks all groups until clients stop beginning calls; from then on the end of the run checks progress.
 pub async fn watch(scene: Arc<Scene>) {
     let mut still: BTreeMap<(Life, u16), (u64, u32)> = BTreeMap::new();
     while !scene.is_over() {

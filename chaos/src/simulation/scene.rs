@@ -1,4 +1,4 @@
-//! What the parts of a run share.
+//! State that the parts of a run share.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -29,7 +29,7 @@ use super::trace::Trace;
 /// The directory's group.
 pub const DIRECTORY: u16 = raft::directory::DIRECTORY_GROUP;
 
-/// When the run begins, for everything that bears a date.
+/// Wall-clock time at which every run begins, in milliseconds since 1970.
 const EPOCH: i64 = 1_790_000_000_000;
 
 type Copies = Arc<Mutex<BTreeMap<Life, Replica>>>;
@@ -45,13 +45,13 @@ pub struct Scene {
     pub network: Messaging,
     pub customer: CustomerId,
     pub channels: Vec<ChannelId>,
-    /// Which shard each slot is in.
+    /// The shard of each slot.
     pub slots: Vec<ShardId>,
     /// Sends that were answered.
     pub answered: Mutex<Vec<(ChannelId, MessageId)>>,
-    /// Each send, by what its client calls it: the ids under which it was tried.
+    /// The sends of clients: each with the ids under which it was tried.
     pub tried: Mutex<Vec<(ChannelId, Vec<MessageId>)>>,
-    /// The owners that live.
+    /// The current owners.
     pub owners: Mutex<BTreeMap<(Life, ShardId), Arc<Owner>>>,
     copies: Copies,
     began: clock::Instant,
@@ -102,7 +102,7 @@ impl Scene {
         })
     }
 
-    /// Starts a part of the run. One that panics is a violation, whatever else holds.
+    /// Spawns a part of the run. If it panics, that is a violation.
     pub fn spawn(self: &Arc<Self>, what: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let scene = self.clone();
         clock::spawn(async move {
@@ -120,17 +120,17 @@ impl Scene {
         self.world.router().lives(life)
     }
 
-    /// The nodes that are up.
+    /// Nodes that are up.
     pub fn up(&self) -> Vec<Life> {
         self.plan.nodes.iter().filter_map(|node| self.world.router().life_of(*node)).collect()
     }
 
-    /// A node that is up, by chance.
+    /// A random node that is up.
     pub fn any(&self) -> Option<Life> {
         self.chance.pick(&self.up()).copied()
     }
 
-    /// What a node knows of the directory.
+    /// A node's copy of the directory.
     pub fn copy(&self, life: Life) -> Replica {
         self.copies.lock().entry(life).or_default().clone()
     }
@@ -147,12 +147,12 @@ impl Scene {
         Timestamp(EPOCH + i64::try_from((clock::now() - self.began).as_millis()).unwrap_or(0))
     }
 
-    /// A number that the run has not used yet.
+    /// A number that is unique within the run.
     pub fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A new message id, as the node that takes a request mints it.
+    /// A new message id, as the node that receives a request mints it.
     pub fn message(&self) -> MessageId {
         let mut random = [0; 18];
         random[..16].copy_from_slice(&self.chance.id().to_be_bytes());
@@ -163,7 +163,7 @@ impl Scene {
         Uuid::from_u128(self.chance.id())
     }
 
-    /// From here on clients begin nothing new.
+    /// Makes clients stop beginning calls.
     pub fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
@@ -172,12 +172,12 @@ impl Scene {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// The node that leads a group, as it sees it itself.
+    /// The node that leads a group by its own view.
     pub fn leader_of(&self, group: u16) -> Option<Life> {
         self.up().into_iter().find(|life| self.group(*life, group).leadership().ready_epoch.is_some())
     }
 
-    /// A client begins, and ends, a call that it will bring to its end.
+    /// Called when a client begins, and when it ends, a call that it must complete.
     pub fn begins(&self) {
         self.busy.fetch_add(1, Ordering::Relaxed);
     }

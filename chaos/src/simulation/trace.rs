@@ -1,4 +1,4 @@
-//! What happened in a run, in order: as a hash always, as lines when somebody wants to read it.
+//! The trace of a run, in order: always as a hash, and as readable lines on request.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -22,7 +22,7 @@ impl Trace {
         Self { began: clock::now(), inner: Mutex::new(inner) }
     }
 
-    /// Notes that something happened now.
+    /// Records an event with the current time.
     pub fn note(&self, what: fmt::Arguments<'_>) {
         let at = clock::now() - self.began;
         let line = format!("{:>10.6} {what}", at.as_secs_f64());

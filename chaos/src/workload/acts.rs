@@ -1,4 +1,4 @@
-//! What tenants and phones do when a schedule says so, beside what goes on all the time.
+//! Actions of tenants and phones that a schedule triggers, beside the continuous load.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,13 +25,13 @@ use crate::history::record::{Channel, Endpoint, Manner};
 use crate::history::{Answer, Op, Outcome};
 use crate::schedule::fault::{Stop, TenantFault};
 
-/// Between two of what is tried one after the other.
+/// Pause between two actions of a sequence.
 const BETWEEN: Duration = Duration::from_millis(300);
 
-/// Sends that are under way when their channel is stopped.
+/// Sends in flight when their channel is stopped.
 const FLOOD: usize = 24;
 
-/// Who does it.
+/// Executes these actions.
 pub struct Acts {
     shared: Arc<Shared>,
     cast: Arc<Cast>,
@@ -39,11 +39,11 @@ pub struct Acts {
     receiver: String,
     /// The channel that is stopped again and again.
     stopped: Mutex<Option<Channel>>,
-    /// A number for each thing that is made.
+    /// Counts what was created, for unique names.
     made: AtomicU64,
 }
 
-/// Something that goes on until it is ended.
+/// An action that goes on until it is ended.
 #[derive(Debug)]
 pub struct Acting {
     ended: CancellationToken,
@@ -51,7 +51,7 @@ pub struct Acting {
 }
 
 impl Acting {
-    /// Ends it, once all that is under way has ended.
+    /// Ends the action, and waits for everything in flight.
     ///
     /// # Errors
     /// When a client panicked.
@@ -73,10 +73,10 @@ impl Acts {
         self.made.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Begins what tenants are to do.
+    /// Begins an action of tenants.
     ///
     /// # Errors
-    /// When they are not there, or what it takes cannot be made.
+    /// When the run does not have these tenants, or something cannot be created.
     pub async fn begin(&self, what: TenantFault) -> anyhow::Result<Acting> {
         let (ended, mut clients) = (CancellationToken::new(), JoinSet::new());
         let neighbours = || self.cast.neighbours.clone().context("this run has no loud tenant");
@@ -109,10 +109,10 @@ impl Acts {
         Ok(Acting { ended, clients })
     }
 
-    /// A connected channel that nothing else is done to.
+    /// A connected channel for [`Self::stop`] alone.
     ///
     /// # Errors
-    /// When it cannot be made, or does not come back from the last time.
+    /// When it cannot be created, or has not reconnected since the last stop.
     pub async fn to_be_stopped(&self) -> anyhow::Result<Channel> {
         let mut known = self.stopped.lock().await;
         let mut client = self.shared.client(&self.cast.main);
@@ -132,7 +132,7 @@ impl Acts {
         Ok(channel)
     }
 
-    /// So many sends of a channel at once, each through some node.
+    /// Starts `FLOOD` sends of a channel at once, each through a random node.
     pub fn flood(&self, channel: &Channel) -> JoinSet<()> {
         let mut sends = JoinSet::new();
         for _ in 0..FLOOD {
@@ -149,7 +149,7 @@ impl Acts {
         sends
     }
 
-    /// Stops a channel, however often that has to be asked for.
+    /// Stops a channel, retrying until it succeeds.
     pub async fn stop(&self, channel: &Channel, how: Stop) {
         let mut client = self.shared.client(&self.cast.main);
         let (id, request) = (channel.id.clone(), |action: &str| {
@@ -170,10 +170,10 @@ impl Acts {
         }
     }
 
-    /// Lets a stopped channel on again, and waits until it is connected.
+    /// Resumes a stopped channel, and waits until it is connected.
     ///
     /// # Errors
-    /// When it is not in time.
+    /// When that takes too long.
     pub async fn resume(&self, channel: &Channel, how: Stop) -> anyhow::Result<()> {
         let mut client = self.shared.client(&self.cast.main);
         let id = channel.id.clone();
@@ -194,10 +194,10 @@ impl Acts {
         .await
     }
 
-    /// Makes an endpoint that hears of one of these channels, which a node owns that is not the one asked.
+    /// Creates an endpoint for one of the channels `owned` by the node `owner`, through another node.
     ///
     /// # Errors
-    /// When none of them is the workload's, or the endpoint is not made.
+    /// When none of them belongs to the workload, or the endpoint cannot be created.
     pub async fn endpoint_for(&self, owned: &[String], owner: u64) -> anyhow::Result<()> {
         let mut channels = self.cast.channels_of(&self.cast.main);
         let channel = channels.find(|channel| owned.contains(&channel.id)).context("the node owns no channel")?.clone();
@@ -220,7 +220,7 @@ impl Acts {
     }
 }
 
-/// One size after the other; what that makes is deleted.
+/// Tries one size after the other, and deletes endpoints that this creates.
 async fn try_sizes(mut client: Client, cases: Vec<sizes::Case>, ended: CancellationToken) {
     let key = client.tenant.key.clone();
     for sizes::Case { what, size, request, read, is_endpoint } in cases {
@@ -236,7 +236,7 @@ async fn try_sizes(mut client: Client, cases: Vec<sizes::Case>, ended: Cancellat
     }
 }
 
-/// Two phones write to a channel under one id, one after the other.
+/// Two phones write to a channel under the same id, one after the other.
 async fn write_as_others(mut client: Client, channel: Channel, other: Phone, ended: CancellationToken) {
     while !ended.is_cancelled() && !client.is_stopped() {
         let id = format!("3EB0{:036X}", client.dice.random::<u128>());
@@ -255,7 +255,7 @@ async fn write_as_others(mut client: Client, channel: Channel, other: Phone, end
     }
 }
 
-/// A phone makes a group with a channel and gives it one name after the other.
+/// A phone creates a group with a channel, and renames it again and again.
 async fn rename_group(mut client: Client, channel: Channel, number: u64, ended: CancellationToken) {
     let phone = &channel.recipient;
     let path = format!("/phones/{phone}/groups");
@@ -274,7 +274,7 @@ async fn rename_group(mut client: Client, channel: Channel, number: u64, ended: 
     }
 }
 
-/// Waits for sends that were under way.
+/// Waits for sends in flight.
 ///
 /// # Errors
 /// When a client panicked.

@@ -1,4 +1,4 @@
-//! Customers, connected channels and endpoints that are there from the beginning of a run to its end.
+//! Customers, connected channels and endpoints that exist from the beginning of a run to its end.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -19,54 +19,54 @@ use super::hooks::{Hooks, SECRET, hook};
 use crate::history::record::{Channel, Endpoint, Limited, Manner, Stage, Tenant as Named};
 use crate::history::{LedgerRow, Stats};
 
-/// From a scan to a connected channel, on a busy machine.
+/// Longest time from a scan to a connected channel, on a busy machine.
 const CONNECT: Duration = Duration::from_secs(60);
-/// Longer than the gateway waits for a code.
+/// Timeout of a request: longer than the gateway waits for a code.
 const ANSWER: Duration = Duration::from_secs(13);
 const PAIRING_AT_ONCE: usize = 4;
-/// Of more channels than this more are paired at once: nobody waits for the first of them.
+/// With more channels than this, more are paired at once, as nobody waits for the first of them.
 const MANY: usize = 100;
 const MANY_PAIRING_AT_ONCE: usize = 32;
 
-/// The small bucket: its burst, and what comes back in a second.
+/// The small bucket: its burst, and its refill per second.
 const BURST: u32 = 15;
 const PER_SECOND: u32 = 4;
 
-/// Never empty during a run.
+/// Size of a bucket that never empties during a run.
 const AMPLE: u32 = 1_000_000;
 
-/// Who plays, with their keys.
+/// The participants of a run, with their keys.
 pub struct Cast {
     pub main: Tenant,
     /// The id of its key.
     pub main_key: String,
-    /// The group whose owner counts its calls.
+    /// The group whose owner is its coordinator.
     pub main_home: u16,
-    /// Tries what is the first one's.
+    /// Tries to access resources of `main`.
     pub stranger: Tenant,
     /// Has a small bucket.
     pub limited: Tenant,
     pub stage: Stage,
-    /// Channels that were given phones since, to be connected for a while.
+    /// Channels that got phones later, to be connected for a while.
     pub passing: Mutex<Vec<Channel>>,
-    /// Those of them that are stopped and let on again.
+    /// Those of them that are stopped and resumed.
     pub stopped: Mutex<Vec<Channel>>,
-    /// Endpoints that were made amid the run, and stay.
+    /// Endpoints that were created during the run, and stay.
     pub late: Mutex<Vec<Endpoint>>,
-    /// Two more customers, where one of them is to be measured.
+    /// Two more customers, if one of them is measured.
     pub neighbours: Option<Neighbours>,
-    /// A number that nobody has yet, nor the one after it.
+    /// The next unused number; the one after it is unused as well.
     next_number: AtomicU64,
-    /// Message ids that a 202 has promised, for whoever waits for them.
+    /// Message ids that a 202 has promised; the end of the run waits for them.
     pub promised: Mutex<HashSet<String>>,
-    /// What the network had seen before, when the cluster is not new.
+    /// The network's state before the run, if the cluster is not new.
     pub before: Before,
 }
 
 /// The number of a phone.
 pub type Phone = String;
 
-/// A quiet customer, whose endpoint hears of its sends, and a loud one, with a channel each.
+/// A quiet customer, whose endpoint receives events of its sends, and a loud one, with a channel each.
 #[derive(Clone, Debug)]
 pub struct Neighbours {
     pub quiet: Tenant,
@@ -82,10 +82,10 @@ pub struct Before {
 }
 
 impl Cast {
-    /// Makes all of it.
+    /// Creates all participants.
     ///
     /// # Errors
-    /// When a step does not succeed in time.
+    /// When a step takes too long.
     pub async fn gather(shared: &Shared, hooks: &Hooks, pace: Pace) -> anyhow::Result<Self> {
         let Pace { channels, .. } = pace;
         let simulator = shared.simulator();
@@ -143,7 +143,7 @@ impl Cast {
         Ok(cast)
     }
 
-    /// The customer of a name.
+    /// The customer of this name.
     pub fn tenant(&self, name: &str) -> &Tenant {
         [&self.stranger, &self.limited].into_iter().find(|tenant| tenant.name == name).unwrap_or(&self.main)
     }
@@ -153,10 +153,10 @@ impl Cast {
         self.stage.channels.iter().filter(|channel| channel.tenant == tenant.name)
     }
 
-    /// Gives a channel of the main customer a phone that may be paired with it, and somebody to write to.
+    /// Gives a channel of the main customer a phone to be paired with, and a phone to write to.
     ///
     /// # Errors
-    /// When the network does not take them.
+    /// When the network refuses them.
     pub async fn phones(&self, shared: &Shared, id: String) -> anyhow::Result<Channel> {
         let number = self.next_number.fetch_add(2, Ordering::Relaxed);
         let channel = with_phones(shared, &self.main, id, number).await?;
@@ -164,18 +164,18 @@ impl Cast {
         Ok(channel)
     }
 
-    /// A phone that is nobody's channel.
+    /// Creates a phone that belongs to no channel.
     ///
     /// # Errors
-    /// When the network does not take it.
+    /// When the network refuses it.
     pub async fn phone(&self, shared: &Shared) -> anyhow::Result<Phone> {
         let number = self.next_number.fetch_add(2, Ordering::Relaxed).to_string();
         insist(shared.simulator().api(), Method::POST, "/phones", &json!({ "number": number })).await?;
         Ok(number)
     }
 
-    /// Endpoints that take everything hear of everything; those that do not hear of one channel's sends, which is
-    /// enough to keep their circuits busy.
+    /// Good and flaky endpoints receive all events. The others receive those of one channel's sends, which is enough to
+    /// keep their circuit breakers busy.
     async fn endpoints(&self, shared: &Shared, hooks: &Hooks) -> anyhow::Result<Vec<Endpoint>> {
         let everything = ["message.sent", "message.received", "message.status"];
         let one = self.channels_of(&self.main).next().map(|channel| channel.id.clone());
@@ -210,7 +210,7 @@ impl Cast {
     }
 }
 
-/// A customer at the first node.
+/// A client of a customer at the first node.
 pub fn api(shared: &Shared, tenant: &Tenant) -> Api {
     let map = shared.map();
     map.nodes[0].customer(&shared.http, &tenant.key)
@@ -242,7 +242,7 @@ fn named(tenant: &Tenant) -> Named {
     Named { name: tenant.name.clone(), customer: tenant.customer.clone() }
 }
 
-/// A channel that a phone has scanned, and which is connected.
+/// Creates a channel, and has a phone scan its code, until it is connected.
 async fn paired(shared: &Shared, tenant: &Tenant, number: u64) -> anyhow::Result<Channel> {
     let body = json!({ "name": format!("Channel {number}") });
     let made = insist(&api(shared, tenant), Method::POST, "/v1/channels", &body).await?;
@@ -251,7 +251,7 @@ async fn paired(shared: &Shared, tenant: &Tenant, number: u64) -> anyhow::Result
     Ok(channel)
 }
 
-/// A channel with a phone of this number. It writes to the number after its own.
+/// Gives a channel a phone with this number. It writes to the following number.
 async fn with_phones(shared: &Shared, tenant: &Tenant, id: String, number: u64) -> anyhow::Result<Channel> {
     let (number, recipient) = (number.to_string(), (number + 1).to_string());
     for phone in [&number, &recipient] {
@@ -260,11 +260,11 @@ async fn with_phones(shared: &Shared, tenant: &Tenant, id: String, number: u64) 
     Ok(Channel { id, tenant: tenant.name.clone(), number, recipient })
 }
 
-/// Waits until a channel is connected, and has its phone scan a code as often as that is what is missing. `api` says whom to
-/// ask, each time anew.
+/// Waits until a channel is connected, and has its phone scan a code whenever one is needed. `api` chooses the node for
+/// each attempt.
 ///
 /// # Errors
-/// When it does not come to that within a minute.
+/// When it is not connected within a minute.
 pub async fn connect(simulator: &Simulator, channel: &Channel, mut api: impl FnMut() -> Api) -> anyhow::Result<()> {
     let start = Instant::now();
     loop {
@@ -278,13 +278,13 @@ pub async fn connect(simulator: &Simulator, channel: &Channel, mut api: impl FnM
     }
 }
 
-/// Whether a channel is connected; if nobody has scanned its code, somebody has then.
+/// Whether a channel is connected. If it waits for a scan, its phone scans the code.
 async fn come_nearer(simulator: &Simulator, channel: &Channel, api: &Api) -> Result<bool, String> {
     let Channel { id, number, .. } = channel;
     let seen = told(api.request(Method::GET, &format!("/v1/channels/{id}"))).await?;
     match seen["status"].as_str() {
         Some("connected") => Ok(true),
-        // A code is gone when its session ended meanwhile; there is another.
+        // The code expires if its session ends meanwhile; the next attempt gets another one.
         Some("pending" | "qr") => {
             let code = told(api.request(Method::GET, &format!("/v1/channels/{id}/qr?format=raw"))).await?;
             let scan = simulator.api().request(Method::POST, &format!("/phones/{number}/link"));
@@ -295,7 +295,7 @@ async fn come_nearer(simulator: &Simulator, channel: &Channel, api: &Api) -> Res
     }
 }
 
-/// The body of a good answer.
+/// The body of a response with status 200.
 async fn told(request: RequestBuilder) -> Result<Value, String> {
     match try_answer(request.timeout(ANSWER)).await {
         Ok(answer) if answer.status == 200 => serde_json::from_slice(&answer.body).map_err(|error| error.to_string()),
@@ -304,7 +304,7 @@ async fn told(request: RequestBuilder) -> Result<Value, String> {
     }
 }
 
-/// The group whose owner counts a customer's tokens: slots are assigned to shards in turn.
+/// The group whose owner is a customer's coordinator: slots are assigned to shards in turn.
 async fn home(shared: &Shared, customer: &str) -> anyhow::Result<u16> {
     let map = shared.map();
     let operator = map.operator(&map.nodes[0], &shared.http);

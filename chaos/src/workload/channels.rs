@@ -1,5 +1,5 @@
-//! Channels are made, renamed by two clients at the same time, read and listed through all nodes, deleted, and asked for
-//! again. Some are connected: they are sent through, switched off and on, and deleted while sends go on.
+//! Channels that are created, renamed by two clients at the same time, read and listed through all nodes, deleted, and
+//! requested again. Some are connected: they send, are disabled and enabled, and are deleted while they send.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,13 +21,13 @@ const RENAMES: usize = 4;
 const BETWEEN: Duration = Duration::from_millis(600);
 const READ: Duration = Duration::from_millis(300);
 
-/// Of so many channels one is connected: that makes a few pairings a minute, and two cores are busy already.
+/// Every third channel is connected: that makes a few pairings per minute, and two cores are busy already.
 const CONNECTED: u64 = 3;
 
-/// For how long a connected channel is sent through when it is off, and when it is gone.
+/// How long a connected channel is sent through while it is disabled, and after its deletion.
 const AFTER: Duration = Duration::from_secs(2);
 
-/// Whom a channel writes to that was never connected.
+/// Recipient of channels that are never connected.
 const NOBODY: &str = "490000000001";
 
 pub fn begin(shared: &Arc<Shared>, cast: &Arc<Cast>, pace: Pace, clients: &mut JoinSet<()>) {
@@ -49,7 +49,7 @@ async fn live([mut maker, mut rival, mut one, mut other]: [Client; 4], cast: Arc
         else {
             continue;
         };
-        // The first of them, too: a short run has no other.
+        // The first channel is connected, since a short run has no other.
         let channel = if number % CONNECTED == 0 { cast.phones(&maker.shared, id.clone()).await.ok() } else { None };
         let to = channel.as_ref().map_or(NOBODY, |channel| channel.recipient.as_str());
         let ended = CancellationToken::new();
@@ -66,8 +66,8 @@ async fn live([mut maker, mut rival, mut one, mut other]: [Client; 4], cast: Arc
                 let name = |client: &Client| format!("Passing {}.{number}, name {turn}", client.id);
                 futures::join!(rename(&maker, &here, &id, name(&maker)), rename(&rival, &there, &id, name(&rival)));
             }
-            // Which of the last two it was is looked at, too. Nobody renames what is being deleted: that may be refused as
-            // gone after it had its effect.
+            // Leaves time to observe which of the last two renames won. There are no renames during the deletion: such
+            // a rename might be refused as gone although it took effect.
             maker.pause(BETWEEN).await;
             let deleting = Op::DeleteChannel { channel: id.clone() };
             if until_it_is_so(&mut maker, deleting, || ApiRequest::delete(format!("/v1/channels/{id}"))).await {
@@ -95,7 +95,7 @@ async fn live([mut maker, mut rival, mut one, mut other]: [Client; 4], cast: Arc
                 }
                 let node = one.any_node();
                 read(&one, &node, &id).await;
-                // Whatever its channel is at the moment: that it is off or gone is no reason to stop.
+                // Sends in every state of the channel, disabled and deleted included.
                 if channel.is_some() {
                     send(&one, &node, &id, to, format!("passing {id} {turn}")).await;
                 }
@@ -106,7 +106,7 @@ async fn live([mut maker, mut rival, mut one, mut other]: [Client; 4], cast: Arc
     }
 }
 
-/// Whether a channel is connected in the end; its phone scans its code where that is what is missing.
+/// Whether a channel is connected in the end; its phone scans its code if it waits for that.
 async fn is_connected(client: &mut Client, channel: &Channel) -> bool {
     let (simulator, stop) = (client.shared.simulator(), client.shared.stop.clone());
     let connected = connect(&simulator, channel, || {
@@ -116,7 +116,7 @@ async fn is_connected(client: &mut Client, channel: &Channel) -> bool {
     stop.run_until_cancelled(connected).await.is_some_and(|connected| connected.is_ok())
 }
 
-/// Switches a connected channel off, tries it through every node, and lets it come back.
+/// Disables a connected channel, sends through every node, and enables it again.
 async fn switch_off_and_on(client: &mut Client, channel: &Channel) {
     let Channel { id, recipient, .. } = channel;
     let request = |action: &str| ApiRequest::post(format!("/v1/channels/{id}/{action}"), json!({}));

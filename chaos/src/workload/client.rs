@@ -1,4 +1,4 @@
-//! A client of the gateway: one call at a time, through whichever node, each with a deadline and each recorded.
+//! A client of the gateway: one call at a time, through any node, with a timeout, and recorded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,18 +19,18 @@ use crate::history::record::UNANSWERED;
 use crate::history::{Answer, Call, Op, Outcome, Record, Recorder};
 use crate::world::map::{Map, Maps, Place};
 
-/// Longer than the gateway itself waits for anything (10 s for an acceptance), shorter than a fault.
+/// Timeout of a call: longer than the gateway itself waits for anything (10 s for an acceptance), shorter than a fault.
 const DEADLINE: Duration = Duration::from_secs(13);
 
-/// What all clients of a workload share.
+/// State that all clients of a workload share.
 pub struct Shared {
     pub maps: Maps,
     pub http: reqwest::Client,
     pub recorder: Arc<Recorder>,
-    /// No call begins after it.
+    /// Once this is cancelled, no call begins.
     pub stop: CancellationToken,
     pub seed: u64,
-    /// Where all calls go that may go anywhere, while there is such a node.
+    /// The node that gets all calls that may go to any node, if it is a member.
     drawn_to: Mutex<Option<u64>>,
     clients: AtomicU32,
 }
@@ -53,7 +53,7 @@ impl Shared {
         self.map().simulator(&self.http)
     }
 
-    /// A client of its own choices, which follow from the run's seed and its place among the clients.
+    /// A client. Its random choices depend on the run's seed and on its number among the clients.
     pub fn client(self: &Arc<Self>, tenant: &Tenant) -> Client {
         let id = self.clients.fetch_add(1, Ordering::Relaxed);
         let dice = StdRng::seed_from_u64(self.seed ^ (u64::from(id) << 32));
@@ -61,7 +61,7 @@ impl Shared {
     }
 }
 
-/// A customer, as its clients know it.
+/// A customer, from its clients' view.
 #[derive(Clone, Debug)]
 pub struct Tenant {
     pub name: String,
@@ -73,12 +73,12 @@ pub struct Client {
     pub id: u32,
     pub tenant: Tenant,
     pub shared: Arc<Shared>,
-    /// Whose connections it uses: all clients', unless it has its own.
+    /// Shared by all clients, except those on `threads` of their own.
     pub http: reqwest::Client,
     pub dice: StdRng,
 }
 
-/// A request, before it is known who asks whom.
+/// A request, independent of client and node.
 #[derive(Clone)]
 pub struct ApiRequest {
     method: Method,
@@ -96,7 +96,7 @@ impl ApiRequest {
         Self::as_written(path, body.to_string())
     }
 
-    /// A POST whose JSON goes as it is written, with all its spaces.
+    /// A POST with a body that is sent as it is, including whitespace.
     pub fn as_written(path: impl Into<String>, body: String) -> Self {
         Self { method: Method::POST, path: path.into(), body: Some(body) }
     }
@@ -109,7 +109,7 @@ impl ApiRequest {
         Self { method: Method::DELETE, path: path.into(), body: None }
     }
 
-    /// The JSON of its body.
+    /// The body as JSON.
     pub fn body(&self) -> &str {
         self.body.as_deref().unwrap_or_default()
     }
@@ -120,7 +120,7 @@ impl ApiRequest {
     }
 }
 
-/// What a judge wants of a good answer.
+/// Extracts from the body of a success what the checks need.
 pub type Reading = fn(&Value) -> Option<Answer>;
 
 pub fn nothing(_: &Value) -> Option<Answer> {
@@ -136,14 +136,14 @@ impl Client {
         self.shared.stop.is_cancelled()
     }
 
-    /// Any member of the cluster, as a balancer without health checks would choose it; or the one that all are drawn to.
+    /// A random member, as a load balancer without health checks would choose it; or the node of [`Shared::draw_to`].
     pub fn any_node(&mut self) -> Place {
         let (nodes, drawn_to) = (self.nodes(), *self.shared.drawn_to.lock());
         let chosen = self.dice.random_range(0..nodes.len());
         nodes.iter().find(|node| Some(node.id) == drawn_to).unwrap_or(&nodes[chosen]).clone()
     }
 
-    /// Any member but one, if there is another; whom all are drawn to, even if it is that one.
+    /// A random member other than `one`, if there is another; or the node of [`Shared::draw_to`], even if it is `one`.
     pub fn any_node_but(&mut self, one: &Place) -> Place {
         let drawn_to = *self.shared.drawn_to.lock();
         let mut others = self.nodes();
@@ -159,7 +159,7 @@ impl Client {
         self.shared.map().nodes
     }
 
-    /// Waits about this long, or until the workload stops.
+    /// Waits for about this long, or until the workload stops.
     pub async fn pause(&mut self, about: Duration) {
         let pause = about.mul_f64(self.dice.random_range(0.5..1.5));
         tokio::select! {
@@ -168,12 +168,12 @@ impl Client {
         }
     }
 
-    /// Asks a node and records what came of it.
+    /// Sends a request to a node, and records the outcome.
     pub async fn call(&self, node: &Place, op: Op, asked: ApiRequest, read: Reading) -> Outcome {
         self.call_with(&self.tenant.key, node, op, asked, read).await.0
     }
 
-    /// The same with another key; gives the body of a good answer, too, for what is not recorded.
+    /// As [`Self::call`] with another key. Also returns the body of a success, for what is not recorded.
     pub async fn call_with(
         &self,
         key: &str,
@@ -193,12 +193,12 @@ impl Client {
         (outcome, body)
     }
 
-    /// Lets a phone do something and records it as the network's.
+    /// Triggers an action of a phone, and records it as a call to the network.
     pub async fn phone(&self, op: Op, path: &str, body: Value, read: Reading) -> Outcome {
         self.phone_with(Method::POST, op, path, body, read).await
     }
 
-    /// The same by another method.
+    /// As [`Self::phone`] with another method.
     pub async fn phone_with(&self, method: Method, op: Op, path: &str, body: Value, read: Reading) -> Outcome {
         let simulator = self.shared.simulator();
         let request = simulator.api().request(method, path).timeout(DEADLINE).json(&body);
@@ -217,7 +217,7 @@ impl Client {
 fn judge_answer(answer: Result<http::Answer, reqwest::Error>, read: Reading) -> (Outcome, Value) {
     let unknown = |why: String| (Outcome::Unknown { why }, Value::Null);
     match answer {
-        // Nothing was sent, so nothing can come of it.
+        // Nothing was sent, so the call has no effect.
         Err(error) if error.is_connect() => {
             (Outcome::Refused { status: 0, code: "no_connection".to_owned() }, Value::Null)
         }
@@ -237,20 +237,20 @@ fn judge_answer(answer: Result<http::Answer, reqwest::Error>, read: Reading) -> 
     }
 }
 
-/// Ids in a list's rows.
+/// The ids in the rows of a list.
 pub fn ids_in(body: &Value, field: &str) -> Option<Answer> {
     let rows = body["data"].as_array()?;
     Some(Answer::Ids { ids: rows.iter().filter_map(|row| row[field].as_str().map(str::to_owned)).collect() })
 }
 
-/// Whether a node says that balancers may send it requests.
+/// Whether a node reports that load balancers may send it requests.
 pub async fn is_ready(shared: &Shared, node: &Place, patience: Duration) -> bool {
     let operator = shared.map().operator(node, &shared.http);
     let answer = try_answer(operator.request(Method::GET, "/readyz").timeout(patience)).await;
     answer.is_ok_and(|answer| answer.status == 200)
 }
 
-/// A request of the setting up, which has to succeed; it is tried again while the cluster is still forming.
+/// A request of the setup, which must succeed. It is retried, as the cluster may still be forming.
 pub async fn insist(api: &Api, method: Method, path: &str, body: &Value) -> anyhow::Result<Value> {
     const PATIENCE: Duration = Duration::from_secs(60);
     let start = std::time::Instant::now();

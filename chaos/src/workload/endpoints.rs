@@ -1,5 +1,5 @@
-//! Endpoints are made, moved by one client and switched off and on by another at the same time, read through all nodes, deleted, and
-//! asked for again, while events for them go on. Some stay off for a while.
+//! Endpoints that are created, moved by one client and disabled and enabled by another at the same time, read through
+//! all nodes, deleted, and requested again, while there are events for them. Some stay disabled for a while.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::history::{Answer, Op, Outcome};
 use crate::world::map::Place;
 
 const CHANGES: usize = 4;
-/// About as long as what was on its way when an endpoint was switched off.
+/// About as long as deliveries are in flight after an endpoint was disabled.
 const BETWEEN: Duration = Duration::from_millis(4500);
-/// Every second endpoint stays off after this change, for so long: amid faults an attempt may take half a minute to arrive, and
-/// what comes later was begun too late.
+/// Every second endpoint stays disabled after this change, for this long: during faults an attempt may take half a
+/// minute to arrive, and what arrives later was begun too late.
 const RESTS_AFTER: usize = 2;
 const REST: Duration = Duration::from_secs(40);
 const READ: Duration = Duration::from_millis(300);
@@ -57,8 +57,9 @@ async fn live([mut maker, mut rival, mut reader, mut lister]: [Client; 4], chann
         let changing = async {
             for (change, [hook, rivals_hook]) in hooks.into_iter().enumerate() {
                 maker.pause(BETWEEN).await;
-                // Off and on in turn by one, and moved by the other: both are to stand. The last time both do both: an
-                // endpoint of which nobody knows whether it is off shows nothing of what comes after that.
+                // One client disables and enables, the other moves the endpoint: both changes must persist. Only in the
+                // last round do both do both: it leaves unknown whether the endpoint is disabled, and proves nothing
+                // later.
                 let is_last = change + 1 == CHANGES;
                 let mine = Changed { hook: is_last.then_some(hook), enabled: Some(change % 2 == 1) };
                 let rivals = Changed { hook: Some(rivals_hook), enabled: is_last.then_some(false) };
@@ -72,7 +73,7 @@ async fn live([mut maker, mut rival, mut reader, mut lister]: [Client; 4], chann
                     maker.shared.stop.run_until_cancelled(tokio::time::sleep(REST)).await;
                 }
             }
-            // Which of the last two it was is looked at, too.
+            // Leaves time to observe which of the last two changes won.
             maker.pause(3 * READ).await;
             let deleting = Op::DeleteEndpoint { endpoint: id.clone() };
             if until_it_is_so(&mut maker, deleting, || ApiRequest::delete(format!("/v1/webhook-endpoints/{id}"))).await
@@ -102,9 +103,9 @@ async fn live([mut maker, mut rival, mut reader, mut lister]: [Client; 4], chann
     }
 }
 
-/// What becomes of an endpoint: what is left out stays as it is.
+/// A change of an endpoint. Fields that are `None` stay unchanged.
 struct Changed {
-    /// Another path of its receiver.
+    /// Another path at its receiver.
     hook: Option<String>,
     enabled: Option<bool>,
 }
@@ -123,7 +124,7 @@ async fn read(client: &Client, node: &Place, id: &str) {
 }
 
 fn shown(body: &Value) -> Option<Answer> {
-    // What comes before the path is the receiver's own address.
+    // The part before the path is the receiver's own address.
     let path = body["url"].as_str()?.splitn(4, '/').nth(3)?;
     Some(Answer::Endpoint { hook: format!("/{path}"), enabled: body["enabled"].as_bool()? })
 }

@@ -1,4 +1,4 @@
-//! What is asked of the network and of the gateway once everything has come to rest.
+//! Queries the final state of network and gateway once everything has come to rest.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
@@ -17,24 +17,24 @@ use crate::history::record::Endpoint;
 use crate::history::{Delivery, Evidence, LedgerRow, Login, Stats};
 use crate::world::map::Place;
 
-/// No attempt waits so long for its turn, when its endpoint takes everything.
+/// Longer than an attempt waits for its turn if its endpoint accepts everything.
 const OVERDUE: Duration = Duration::from_secs(8);
 
-/// An attempt has its answer within 20 s, and its outcome is on record soon after.
+/// An attempt is answered within 20 s, and its outcome is recorded soon after.
 const ATTEMPT: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// For some node to be ready.
+/// Timeout for some node to be ready.
 const ANSWERING: Duration = Duration::from_secs(10);
 
-/// Rows of one page of the gateway's lists.
+/// Page size of the gateway's lists.
 const PAGE: usize = 100;
 
-/// Asks for everything that judges look at, but the replicas' states. What the gateway does not tell is noted: judges have
-/// something to say of a cluster that does not answer, too.
+/// Queries everything for the checks, except the replicas' states. What the gateway does not answer is recorded: a
+/// cluster that does not answer can be checked as well.
 ///
 /// # Errors
-/// When the network does not answer, or otherwise than it should.
+/// When the network does not answer, or unexpectedly.
 pub async fn gather(shared: &Shared, cast: &Cast) -> anyhow::Result<Evidence> {
     let (mut stage, simulator) = (cast.stage.clone(), shared.simulator());
     stage.passing = cast.passing.lock().expect("no holder panics").clone();
@@ -71,7 +71,7 @@ pub async fn gather(shared: &Shared, cast: &Cast) -> anyhow::Result<Evidence> {
     Ok(Evidence { stage, ledger, logins, stats, inboxes, failed, deliveries, untold, ..Evidence::default() })
 }
 
-/// The deliveries of an endpoint, as the gateway has them.
+/// The deliveries of an endpoint in the gateway's records.
 async fn listed(shared: &Shared, node: &Place, endpoint: &Endpoint, key: &str) -> anyhow::Result<Vec<Delivery>> {
     let asked = format!("/v1/webhook-endpoints/{}/deliveries?order=asc", endpoint.id);
     let mut rows: Vec<Delivery> = pages(&node.customer(&shared.http, key), &asked).await?;
@@ -82,7 +82,7 @@ async fn listed(shared: &Shared, node: &Place, endpoint: &Endpoint, key: &str) -
     Ok(rows)
 }
 
-/// The same once all attempts that were under way have ended; one that does not end, long after its time, is overdue.
+/// The same once all attempts in progress have ended. One that does not end, long after its time, is overdue.
 async fn ended(
     shared: &Shared,
     node: &Place,
@@ -108,7 +108,7 @@ async fn ended(
     rows
 }
 
-/// A node that is ready, or the first one when none is for too long.
+/// A node that is ready, or the first one if none becomes ready in time.
 async fn answering(shared: &Shared) -> Place {
     let (nodes, start) = (shared.map().nodes, Instant::now());
     loop {
@@ -153,7 +153,7 @@ fn since(before: &Stats, now: &Stats) -> Stats {
     }
 }
 
-/// All pages of a list of the gateway's.
+/// All pages of a list of the gateway.
 async fn pages<T: DeserializeOwned>(api: &Api, path: &str) -> anyhow::Result<Vec<T>> {
     let (mut all, mut cursor) = (Vec::new(), None::<String>);
     let joint = if path.contains('?') { '&' } else { '?' };

@@ -1,4 +1,4 @@
-//! The webhook receivers, one for each manner of answering, and all on one port.
+//! The webhook receivers: one for each behaviour, all on one port.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,25 +12,25 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::history::record::Manner;
 use crate::history::{Record, Recorder, Request};
 
-/// The secret of all endpoints of a workload.
+/// The signing secret of all endpoints of a workload.
 pub const SECRET: &str = "whsec_of-the-workload-0123456789";
 
-/// Paths of endpoints that come and go; their receiver is good.
+/// Path prefix of endpoints that are created and deleted during a run; their receiver accepts everything.
 const PASSING: &str = "/passing/";
 
-/// How long the slow one takes. Events of one conversation go out one after the other, so it has to keep up with the sends of
-/// a channel.
+/// Response time of the slow receiver. The events of one conversation are delivered one after the other, so it must
+/// keep up with the sends of a channel.
 const SLOW: Duration = Duration::from_millis(150);
 
-/// How long all take while they are held.
+/// Response time of all receivers while they are held.
 const HELD: Duration = Duration::from_millis(2500);
 
-/// How often what was recorded is forgotten.
+/// How often the receiver's own records are dropped.
 const FORGET: Duration = Duration::from_secs(5);
 
 pub struct Hooks {
     receiver: Receiver,
-    /// All take their time now.
+    /// Whether all receivers are held.
     holding: Arc<AtomicBool>,
     _forgetting: AbortOnDropHandle<()>,
 }
@@ -49,7 +49,7 @@ impl Hooks {
             recorder.write(&Record::Webhook(request(received, &reply, &recorder)));
             reply
         });
-        // The history holds it all; the receiver's own memory would grow for an hour.
+        // The history has everything; the receiver's own memory would grow throughout the run.
         let forgetting = tokio::spawn({
             let receiver = receiver.clone();
             async move {
@@ -62,7 +62,7 @@ impl Hooks {
         Ok(Self { receiver, holding, _forgetting: AbortOnDropHandle::new(forgetting) })
     }
 
-    /// Has all receivers take seconds for what they get, or answer as they are made to again.
+    /// Makes all receivers take seconds for each response, or behave as usual again.
     pub fn hold(&self, hold: bool) {
         self.holding.store(hold, Ordering::Relaxed);
     }
@@ -72,12 +72,12 @@ impl Hooks {
     }
 }
 
-/// Where an endpoint with a manner listens; `name` makes it one's own.
+/// The path of an endpoint with this behaviour; `name` makes it unique.
 pub fn hook(manner: Manner, name: &str) -> String {
     format!("/{manner:?}/{name}")
 }
 
-/// Where an endpoint listens that comes and goes.
+/// The path of an endpoint that is created and deleted during the run.
 pub fn passing(name: &str) -> String {
     format!("{PASSING}{name}")
 }
@@ -93,7 +93,7 @@ fn reply(received: &Received) -> Reply {
     match manner(&received.path) {
         Manner::Good => Reply::Status(200),
         Manner::Slow => Reply::Slow(SLOW, 200),
-        // Never a second time: the third attempt would be as late as the whole run.
+        // Only the first attempt fails: a third attempt might come after the end of the run.
         Manner::Flaky if received.index % 5 == 4 && header(received, "x-gateway-attempt") == "1" => Reply::Status(500),
         Manner::Flaky => Reply::Status(204),
         Manner::Broken => Reply::Status(500),
@@ -114,7 +114,7 @@ fn request(received: &Received, reply: &Reply, recorder: &Recorder) -> Request {
     let body: serde_json::Value = serde_json::from_slice(&received.body).unwrap_or_default();
     let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
     let signed = header("x-gateway-signature");
-    // Measured against its own time: a clock that jumps is no forgery.
+    // Verified at the signature's own time, so that a clock that jumps does not count as a forgery.
     let at = signed.split(',').find_map(|part| part.strip_prefix("t=")?.parse().ok()).unwrap_or_default();
     Request {
         at: recorder.now(),

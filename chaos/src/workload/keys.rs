@@ -1,4 +1,4 @@
-//! Keys are made, used through all nodes at once, revoked meanwhile by two clients at the same time, and used again.
+//! Keys that are created, used through all nodes, revoked meanwhile by two clients at the same time, and used again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::world::map::Place;
 /// How long a key lives before it is revoked.
 const LIFE: Duration = Duration::from_secs(3);
 const USE: Duration = Duration::from_millis(300);
-/// A change that found no taker this often is left as it is.
+/// A change is given up after this many attempts.
 pub const TRIES: usize = 8;
 pub const AGAIN: Duration = Duration::from_millis(250);
 
@@ -42,10 +42,10 @@ async fn live([mut maker, mut rival]: [Client; 2], [mut one, mut other]: [Client
         let ended = CancellationToken::new();
         let revoking = async {
             maker.pause(LIFE).await;
-            // Whoever comes second is told that it is so already: that, too, is an answer to rely on.
+            // The second client is told that the key is revoked already, which is an answer to rely on as well.
             let (revoked, by_rival) = futures::join!(revoke(&mut maker, &id), revoke(&mut rival, &id));
             if revoked || by_rival {
-                // At once, through every node: what an answer promises it promises for all.
+                // At once and through every node: the answer holds for all of them.
                 for node in maker.nodes() {
                     use_key(&maker, &node, &id, secret).await;
                 }
@@ -79,13 +79,13 @@ async fn revoke(client: &mut Client, id: &str) -> bool {
         .await
 }
 
-/// Asks node after node until a change is done, or said to be done already; whether it is.
+/// Requests a change from random nodes until it is done, or reported as done already. Returns whether it is.
 pub async fn until_it_is_so(client: &mut Client, op: Op, request: impl Fn() -> ApiRequest) -> bool {
     for _ in 0..TRIES {
         let node = client.any_node();
         match client.call(&node, op.clone(), request(), nothing).await {
             Outcome::Done(_) => return true,
-            // An earlier try, whose outcome was unknown, was the one, or another client was faster.
+            // An earlier attempt of unknown outcome took effect, or another client was faster.
             Outcome::Refused { status: 404 | 409, .. } => return true,
             Outcome::Refused { .. } | Outcome::Unknown { .. } => client.pause(AGAIN).await,
         }

@@ -1,4 +1,4 @@
-//! Who leads which group, second by second, as the operators' port tells it.
+//! Records the leaders of all groups every second, as the operators' port reports them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use super::client::{Client, Shared};
 use crate::history::{LeaderSeen, Progress, Record};
 
 const BETWEEN: Duration = Duration::from_secs(1);
-/// How long the last look may take until it sees who leads.
+/// Longest time until the last look sees the leaders.
 const LAST_LOOK: Duration = Duration::from_secs(10);
-/// A node asks all others before it answers, two seconds at most.
+/// A node asks all others before it answers, for two seconds at most.
 const DEADLINE: Duration = Duration::from_secs(4);
 
 pub fn begin(shared: &Arc<Shared>, cast: &Arc<Cast>, clients: &mut JoinSet<()>) {
@@ -31,7 +31,7 @@ async fn watch(mut client: Client, cast: Arc<Cast>) {
     }
 }
 
-/// Looks once more when nobody asks for anything any more, so that it is known how often leaderships have moved in all.
+/// Looks once more after the last call, so that the total number of leader changes is known.
 pub async fn look_last(shared: &Arc<Shared>, cast: &Cast) {
     let mut client = shared.client(&cast.main);
     let start = Instant::now();
@@ -40,14 +40,14 @@ pub async fn look_last(shared: &Arc<Shared>, cast: &Cast) {
     }
 }
 
-/// Looks once, through any node; whether it saw a leader of each group that counts something.
+/// Looks once, through any node. Returns whether it saw a leader of each small bucket's coordinator group.
 async fn look(client: &mut Client, cast: &Cast, known: &mut HashMap<u16, u64>) -> bool {
     let homes: Vec<u16> = cast.stage.limited.iter().map(|limited| limited.home).collect();
     let (node, map) = (client.any_node(), client.shared.map());
     let operator = map.operator(&node, &client.shared.http);
     let request = operator.request(Method::GET, "/v1/admin/shards").timeout(DEADLINE);
-    // What is told is no newer than the answer and no older than the question: noted at both ends, it is right whichever
-    // way a judge needs it.
+    // The reported state lies between request and response. Both times are recorded, so that a check can use the one
+    // that it needs.
     let asked = client.shared.recorder.now();
     let Some(answer) = try_answer(request).await.ok().filter(|answer| answer.status == 200) else { return false };
     let mut led = 0;
@@ -60,7 +60,7 @@ async fn look(client: &mut Client, cast: &Cast, known: &mut HashMap<u16, u64>) -
             let progress = Progress { asked, at, group, leader, term, applied, lag, named, sent };
             client.shared.recorder.write(&Record::Progress(progress));
         }
-        // Groups that count nothing are noted when they change.
+        // Other groups are recorded only when they change.
         if known.insert(group, term) == Some(term) && !homes.contains(&group) {
             continue;
         }
@@ -71,13 +71,13 @@ async fn look(client: &mut Client, cast: &Cast, known: &mut HashMap<u16, u64>) -
     led == homes.len()
 }
 
-/// The last entry that a group's leader has applied, and how many more it has, where it has any.
+/// The last entry that a group's leader has applied, and the number of further entries, if there are any.
 fn outstanding(row: &Value, leader: u64) -> Option<(u64, u64)> {
     let replica = row["replicas"].as_array()?.iter().find(|replica| replica["node_id"] == leader)?;
     Some((replica["applied"].as_u64()?, replica["lag"].as_u64().filter(|lag| *lag > 0)?))
 }
 
-/// The bytes that were sent of the snapshots that are on their way to voters; `None` where there are no such snapshots.
+/// Bytes sent of the snapshots in transfer to voters; `None` if there are none.
 fn sent_to_voters(row: &Value) -> Option<u64> {
     let voters = row["replicas"].as_array()?.iter().filter(|replica| replica["role"] == "voter");
     voters.filter_map(|voter| voter["sent_bytes"].as_u64()).reduce(|sum, bytes| sum + bytes)

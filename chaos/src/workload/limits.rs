@@ -19,7 +19,7 @@ pub fn begin(shared: &Arc<Shared>, cast: &Arc<Cast>, pace: Pace, clients: &mut J
     }
 }
 
-/// Honours no `Retry-After`: the bucket has to hold against those who do not.
+/// Ignores `Retry-After`: the bucket must hold against clients that do.
 async fn draw(mut client: Client, between: Duration) {
     while !client.is_stopped() {
         let node = client.any_node();

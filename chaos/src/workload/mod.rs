@@ -1,15 +1,15 @@
-//! What goes on in a cluster while it is broken: customers, their clients, phones and receivers, by a seed.
+//! The load on a cluster while faults are injected: customers, their clients, phones and receivers, drawn from a seed.
 //!
-//! Everything is recorded as it is seen from outside. The pace is bounded so that three nodes on two cores have room
-//! left, and every call has a deadline.
+//! Everything is recorded as it is seen from outside. The rate is bounded so that three nodes on two cores have
+//! capacity left, and every call has a timeout.
 //!
-//! - [`acts`]: what customers and phones do when a schedule says so. `neighbours`, `noise`, `sizes`: some of it.
-//! - [`cast`]: customers, connected channels and endpoints that are there from the beginning to the end.
+//! - [`acts`]: actions of customers and phones that a schedule triggers. `neighbours`, `noise`, `sizes`: parts of them.
+//! - [`cast`]: customers, connected channels and endpoints that exist from the beginning to the end.
 //! - [`client`]: one call at a time, recorded.
-//! - `gather`: what is asked of the network and the gateway once everything has come to rest.
-//! - [`hooks`]: the receivers, good and bad.
-//! - `sends`, `keys`, `channels`, `endpoints`, `streams`, `strangers`, `limits`: what each kind of client does.
-//! - [`rest`]: waiting for the cluster to heal, and for what is under way to arrive.
+//! - `gather`: queries the final state of network and gateway.
+//! - [`hooks`]: the webhook receivers, good and bad.
+//! - `sends`, `keys`, `channels`, `endpoints`, `streams`, `strangers`, `limits`: the kinds of clients.
+//! - [`rest`]: waits for the cluster to heal, and for what is in flight to arrive.
 
 pub mod acts;
 pub mod cast;
@@ -44,19 +44,19 @@ use cast::Cast;
 use client::Shared;
 use hooks::Hooks;
 
-/// How much goes on.
+/// The amount of load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
     /// Connected channels of the first customer.
     pub channels: usize,
-    /// Sends a second, over all channels.
+    /// Sends per second, over all channels.
     pub sends: f64,
-    /// Messages that phones write, a second.
+    /// Messages that phones write, per second.
     pub inbound: f64,
-    /// Keys, endpoints and channels that live at a time, of each kind.
+    /// Keys, endpoints and channels that exist at a time, of each kind.
     pub lives: usize,
     pub streams: usize,
-    /// Calls a second against a small bucket.
+    /// Calls per second against a small bucket.
     pub draws: f64,
     /// Whether there are a quiet tenant, which is measured, and a loud one.
     pub neighbours: bool,
@@ -78,10 +78,10 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Makes customers, pairs channels, and lets all clients begin.
+    /// Creates customers, pairs channels, and starts all clients.
     ///
     /// # Errors
-    /// When something that is there from the beginning cannot be made within a minute.
+    /// When a participant cannot be created within a minute.
     pub async fn start(maps: Maps, seed: u64, recorder: Arc<Recorder>, pace: Pace) -> anyhow::Result<Self> {
         let shared = Arc::new(Shared::new(maps, recorder.clone(), seed));
         let hooks = Hooks::start(shared.map().receivers, recorder).await.context("webhook receivers")?;
@@ -100,42 +100,42 @@ impl Workload {
         Ok(Self { shared, cast, acts, hooks, clients })
     }
 
-    /// What customers and phones do when they are told to.
+    /// The actions of customers and phones that a schedule triggers.
     pub fn acts(&self) -> &Acts {
         &self.acts
     }
 
-    /// The group whose owner counts the main customer's calls: no other node takes one without it.
+    /// The group whose owner is the main customer's coordinator: no node admits a call of the customer without it.
     pub fn main_home(&self) -> u16 {
         self.cast.main_home
     }
 
-    /// Has all clients that may ask any node ask this one, or any again.
+    /// Makes clients that may use any node use this one, or any node again.
     pub fn draw_to(&self, node: Option<u64>) {
         self.shared.draw_to(node);
     }
 
-    /// Has all webhook receivers take seconds for what they get, or answer as they are made to again.
+    /// Makes all webhook receivers take seconds for each response, or behave as usual again.
     pub fn hold_webhooks(&self, hold: bool) {
         self.hooks.hold(hold);
     }
 
-    /// Waits until every channel is connected and a send was taken through every node, while all goes on. `since` is
-    /// when the last fault had ended.
+    /// Waits until every channel is connected and a send was accepted through every node, while the load goes on.
+    /// `since` is the end of the last fault.
     pub async fn heal(&self, since: At, bound: Duration) -> Liveness {
         rest::heal(&self.shared, &self.cast, since, bound).await
     }
 
-    /// Ends all clients, waits until what they were promised has arrived, or for as long as that may take, and gathers
-    /// what the network and the gateway know. The replicas' states are the world's to add.
+    /// Stops all clients, waits for what was promised to arrive, within a limit, and queries the final state of network
+    /// and gateway. The replicas' states are added by the caller.
     ///
     /// # Errors
-    /// When a client panicked, or the network or the gateway does not tell what it knows.
+    /// When a client panicked, or the network or the gateway cannot be queried.
     pub async fn stop(self, liveness: Option<Liveness>) -> anyhow::Result<Evidence> {
         self.stop_within(liveness, Duration::MAX).await
     }
 
-    /// As [`Self::stop`], with at most so much patience for what was promised.
+    /// As [`Self::stop`], waiting at most `patience` for what was promised.
     ///
     /// # Errors
     /// As [`Self::stop`].
@@ -147,7 +147,7 @@ impl Workload {
         leaders::look_last(&self.shared, &self.cast).await;
         rest::settle(&self.shared, &self.cast, patience).await?;
         let evidence = gather::gather(&self.shared, &self.cast).await?;
-        // Receivers stay until nothing more is asked, so that nothing fails for want of them.
+        // Receivers run until all queries are done, so that no delivery fails for want of them.
         drop(self.hooks);
         Ok(Evidence { liveness, ..evidence })
     }

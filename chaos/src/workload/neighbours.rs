@@ -1,4 +1,4 @@
-//! A quiet tenant, measured, and what a loud one says while it is told to: all that its limits allow.
+//! A quiet tenant, which is measured, and the messages of a loud one while it makes noise: as many as its limits allow.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,22 +18,22 @@ use super::threads;
 use crate::history::record::Channel;
 use crate::history::{Op, Size};
 
-/// Between two sends of the quiet tenant: its speed is reckoned from the time for which it waits.
+/// Pause between two sends of the quiet tenant: its speed is computed from the time for which it waits.
 const QUIET: Duration = Duration::from_millis(60);
 
-/// Between two of what it does beside that: enough of each in the seconds around a noise.
+/// Pause between its other calls: short enough that the seconds around a noise have several of each kind.
 const BESIDE: Duration = Duration::from_millis(300);
 
-/// What an account's own bucket holds, and what comes back in a second.
+/// The bucket of an account: its burst, and the time per token.
 const BURST: usize = 60;
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Messages that a phone writes to the loud tenant at once.
+/// Messages that a phone sends to the loud tenant at once.
 const WRITTEN: usize = 64;
-/// Between two more messages that a phone writes to the loud tenant.
+/// Pause between further messages that a phone sends to the loud tenant.
 const WRITES: Duration = Duration::from_millis(500);
 
-/// Lets the quiet tenant send one message after the other, and upload and ask anew beside that.
+/// Lets the quiet tenant send one message after the other, and upload and open connections beside that.
 pub fn begin(shared: &Arc<Shared>, cast: &Arc<Cast>, clients: &mut JoinSet<()>) {
     if let Some(neighbours) = &cast.neighbours {
         let threads = threads::quiet();
@@ -75,20 +75,20 @@ async fn keep_asking_anew(mut client: Client) {
         if client.is_stopped() {
             return;
         }
-        // No connection is left of the one before.
+        // A new client has no open connection.
         client.http = http::client();
         let node = client.any_node();
         client.call(&node, Op::AskAnew, ApiRequest::get("/v1/account"), nothing).await;
     }
 }
 
-/// Until it is told to end: a bucket of the largest sends at once, one more whenever there is a token again, and a phone that
-/// writes as much.
+/// Makes noise until it is ended: a burst of the largest sends at once, one more with each new token, and a phone that
+/// sends equally large messages.
 pub async fn make_noise(shared: Arc<Shared>, neighbours: Neighbours, ended: CancellationToken) {
     let Neighbours { loud, loud_channel: channel, .. } = neighbours;
     let threads = threads::loud();
     let mut dice = threads.client(&shared, &loud);
-    // Written once: who has it written 60 times over takes the processors for that.
+    // Serialized once: doing it 60 times would take the processors.
     let largest = sizes::largest(&channel);
     let burst = join_all((0..BURST).map(|_| {
         let (client, node) = (threads.client(&shared, &loud), dice.any_node());
@@ -110,7 +110,7 @@ pub async fn make_noise(shared: Arc<Shared>, neighbours: Neighbours, ended: Canc
         while !ended.is_cancelled() {
             let simulator = shared.simulator();
             let request = simulator.api().request(Method::POST, &path).json(&body).timeout(AGAIN * 5);
-            // What the network does not take makes no noise.
+            // Messages that the network refuses are of no interest.
             let _ = try_answer(request).await;
             body["count"] = json!(1);
             ended.run_until_cancelled(tokio::time::sleep(WRITES)).await;

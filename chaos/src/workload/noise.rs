@@ -1,6 +1,6 @@
-//! What a loud tenant takes of nodes beside what it says: connections on which little or nothing is said, a picture that is larger
-//! than it looks, receivers that never answer. Nothing of it is anybody's call, but that endpoints come and go. All clients share
-//! the processors with the nodes, so it is no more of each than shows how nodes take it.
+//! Further load of a loud tenant on nodes: connections with little or no traffic, a picture that is larger than it
+//! looks, receivers that never answer. None of it is recorded as a call, except the endpoints. All clients share the
+//! processors with the nodes, so there is only as much of each as shows how nodes handle it.
 
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, LazyLock};
@@ -24,28 +24,28 @@ use crate::history::record::{Channel, Manner};
 use crate::history::{Answer, Op, Outcome};
 use crate::world::map::Place;
 
-/// Uploads at each node: more than a node takes in at once of one account (32).
+/// Uploads at each node: more than a node accepts at once from one account (32).
 const UPLOADS: usize = 40;
-/// Connections to each of a node's three ports on which nothing is said. With the uploads they are fewer than the files that the
-/// run may have open on most systems (1,024).
+/// Silent connections to each of a node's three ports. Together with the uploads they stay below the limit of open
+/// files on most systems (1,024).
 const SILENT: usize = 24;
-/// For a connection to be opened.
+/// Timeout for opening a connection.
 const OPENS: Duration = Duration::from_secs(1);
-/// Between two pieces of an upload: far less than the 8 KiB a second that are wanted after ten seconds.
+/// Pause between two pieces of an upload: far slower than the 8 KiB per second required after ten seconds.
 const DRIPS: Duration = Duration::from_secs(1);
 const PIECE: [u8; 512] = [b'.'; 512];
 
-/// Endpoints that take what comes, and never answer.
+/// Number of endpoints that accept requests, and never answer.
 const HANGING: usize = 2;
 
-/// The sides of the picture: 49 of the 50 megapixels that are taken.
+/// Width and height of the picture: 49 of the 50 megapixels that are permitted.
 const SIDE: u32 = 7_000;
-/// Between the end of one picture and the next.
+/// Pause between two pictures.
 const SHOWS: Duration = Duration::from_secs(1);
-/// Made once.
+/// Encoded once.
 static PICTURE: LazyLock<Vec<u8>> = LazyLock::new(picture);
 
-/// Begins all of it. It goes on until it is told to end.
+/// Begins everything. It goes on until `ended` is cancelled.
 pub fn begin(
     shared: &Arc<Shared>,
     neighbours: &Neighbours,
@@ -74,7 +74,7 @@ async fn crowd(node: Place, upload: String, ended: CancellationToken) {
     join(hold(api, UPLOADS, &upload, &ended), join_all(silent)).await;
 }
 
-/// The head of an upload whose body is long.
+/// The head of an upload with a long body.
 fn begun_upload(channel: &str, key: &str) -> String {
     format!(
         "POST /v1/channels/{channel}/media HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer {key}\r\n\
@@ -82,19 +82,19 @@ fn begun_upload(channel: &str, key: &str) -> String {
     )
 }
 
-/// Keeps so many connections to an address. Each has begun with `head`, and goes on slowly where that is something. The server's
-/// end of one makes room for another.
+/// Keeps `most` connections to an address open. Each begins with `head`, and slowly sends more if `head` is not empty.
+/// A connection that the server closes is replaced.
 async fn hold(address: &str, most: usize, head: &str, ended: &CancellationToken) {
     let mut held: Vec<TcpStream> = Vec::new();
     while !ended.is_cancelled() {
         held.retain(is_open);
         while held.len() < most && !ended.is_cancelled() {
-            // At a node that is not there nothing is held.
+            // The node is down.
             let Some(stream) = opened(address, head).await else { break };
             held.push(stream);
         }
         for stream in held.iter().filter(|_| !head.is_empty()) {
-            // One that cannot take it is full, or is found closed the next time.
+            // An error means that the connection is full, or that the next round will find it closed.
             let _ = stream.try_write(&PIECE);
         }
         ended.run_until_cancelled(tokio::time::sleep(DRIPS)).await;
@@ -110,7 +110,7 @@ async fn opened(address: &str, head: &str) -> Option<TcpStream> {
     tokio::time::timeout(OPENS, opening).await.ok()?.ok()
 }
 
-/// Whether a connection has not ended. What was said on it is thrown away.
+/// Whether a connection is open. Received data is dropped.
 fn is_open(stream: &TcpStream) -> bool {
     match stream.try_read(&mut [0; 512]) {
         Ok(read) => read > 0,
@@ -118,7 +118,7 @@ fn is_open(stream: &TcpStream) -> bool {
     }
 }
 
-/// Has a node make a profile's picture of the same small file again and again.
+/// Makes nodes create a profile picture of the same small file again and again.
 async fn show_pictures(mut client: Client, channel: Channel, ended: CancellationToken) {
     let showing = async {
         let path = format!("/v1/channels/{}/profile", channel.id);
@@ -129,7 +129,7 @@ async fn show_pictures(mut client: Client, channel: Channel, ended: Cancellation
         let body = json!({ "picture_url": stored["url"] });
         loop {
             let request = somewhere(&mut client).request(Method::PATCH, &path).json(&body);
-            // How long it takes where all else goes first is promised to nobody.
+            // How long this takes is not checked: picture processing has the lowest priority.
             let _ = try_answer(request).await;
             tokio::time::sleep(SHOWS).await;
         }
@@ -137,13 +137,13 @@ async fn show_pictures(mut client: Client, channel: Channel, ended: Cancellation
     ended.run_until_cancelled(showing).await;
 }
 
-/// The client's tenant, at any node.
+/// A client of the tenant at any node.
 fn somewhere(client: &mut Client) -> Api {
     let node = client.any_node();
     node.customer(&client.http, &client.tenant.key)
 }
 
-/// A PNG of some KiB that takes 147 MB when it is decoded: each of its bits is a colour of three bytes.
+/// A PNG of some KiB that takes 147 MB when decoded: each of its bits is a colour of three bytes.
 fn picture() -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, SIDE, SIDE);
@@ -157,7 +157,7 @@ fn picture() -> Vec<u8> {
     bytes
 }
 
-/// An endpoint that never answers, as long as there is noise.
+/// Keeps an endpoint that never answers while there is noise.
 async fn leave_hanging(mut client: Client, receiver: String, ended: CancellationToken) {
     let (hook, node) = (hook(Manner::Hangs, &format!("loud/{}", client.id)), client.any_node());
     let url = format!("{receiver}{hook}");
@@ -200,7 +200,7 @@ mod tests {
             kept.read_exact(&mut said).await.unwrap();
             assert_eq!(&said, b"head....");
             drop(closed);
-            // Another connection takes the place of the one that was closed.
+            // Another connection replaces the closed one.
             let _again = listener.accept().await.unwrap();
             ended.cancel();
             let mut rest = Vec::new();

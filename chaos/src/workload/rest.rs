@@ -1,4 +1,4 @@
-//! Waiting for the cluster to heal, and for what was promised to arrive.
+//! Waits for the cluster to heal, and for what was promised to arrive.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,28 +18,28 @@ use crate::history::{At, LedgerRow, Liveness, Outcome};
 use crate::world::map::Place;
 
 const LOOK: Duration = Duration::from_millis(250);
-/// A client of the probe waits no longer for one look.
+/// Timeout of a single request.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A send without acceptance is written again after ten seconds, and again after twenty.
 const ACCEPTED: Duration = Duration::from_secs(60);
-/// A delivery that failed twice waits 15 s, give or take a fifth, for its third attempt, and an open circuit lets one through
-/// in 30 s. What failed more often is left waiting, and told of.
+/// A delivery that failed twice waits 15 s ± 20% for its third attempt, and an open circuit breaker lets one through
+/// after 30 s. Deliveries that failed more often remain waiting, and are noted.
 const DELIVERED: Duration = Duration::from_secs(35);
-/// Where deliveries end one after the other, those that are left have not had their turn, however long ago that was due.
+/// While deliveries end one after the other, those left have not had their turn, however long they have been due.
 const STANDSTILL: Duration = Duration::from_secs(3);
 
-/// Channels that are asked at the same time: more than any run has but those of very many.
+/// Channels that are queried at the same time; only very large runs have more.
 const AT_ONCE: usize = 64;
-/// Channels that are sent through.
+/// Channels whose sends are tried.
 const TRIED: usize = 100;
 
-/// Waits until every channel is connected and takes sends, and every node is ready and takes sends, beside each other: one
-/// that hangs holds up none.
+/// Waits until every channel is connected and accepts sends, and every node is ready and accepts sends. All are watched
+/// at the same time, so that one that hangs delays no other.
 pub async fn heal(shared: &Arc<Shared>, cast: &Cast, since: At, bound: Duration) -> Liveness {
     let (nodes, deadline, all) = (shared.map().nodes, since.plus(bound), &cast.stage.channels);
     let connected =
         all.iter().map(async |channel| (channel.id.clone(), connected(shared, cast, channel, deadline).await));
-    // Of very many some are tried, all over them: a send of each takes longer than to heal.
+    // With very many channels a sample is tried: a send of each would take longer than the time to heal.
     let every = all.len().div_ceil(TRIED);
     let tried = all.iter().step_by(every.max(1));
     let sending = tried.map(async |channel| (channel.id.clone(), sends(shared, cast, channel, &nodes, deadline).await));
@@ -64,12 +64,12 @@ pub async fn heal(shared: &Arc<Shared>, cast: &Cast, since: At, bound: Duration)
     }
 }
 
-/// All of them, so many at a time.
+/// Runs all futures, at most [`AT_ONCE`] at a time.
 async fn many<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     stream::iter(all).buffer_unordered(AT_ONCE).collect().await
 }
 
-/// When a node said that balancers may send it requests.
+/// When a node reported that load balancers may send it requests.
 async fn ready(shared: &Shared, node: &Place, deadline: At) -> Option<At> {
     loop {
         if is_ready(shared, node, PATIENCE).await {
@@ -99,7 +99,7 @@ async fn connected(shared: &Shared, cast: &Cast, channel: &Channel, deadline: At
     None
 }
 
-/// When a send of a channel was taken through one of these nodes, asked in turn.
+/// When a send of a channel was accepted through one of these nodes, which are tried in turn.
 async fn sends(shared: &Arc<Shared>, cast: &Cast, channel: &Channel, nodes: &[Place], deadline: At) -> Option<At> {
     let client = shared.client(cast.tenant(&channel.tenant));
     for (again, node) in nodes.iter().cycle().enumerate() {
@@ -115,9 +115,8 @@ async fn sends(shared: &Arc<Shared>, cast: &Cast, channel: &Channel, nodes: &[Pl
     None
 }
 
-/// Waits until the network has what was promised and endpoints that take all have it, or until that has had its time; what is
-/// still coming in has more than `patience`.
-/// What is missing then is the judge's.
+/// Waits until the network has accepted what was promised and endpoints that accept everything have received it, within
+/// a limit. Deliveries that still make progress get more than `patience`. What is missing then is found by the checks.
 pub async fn settle(shared: &Shared, cast: &Cast, patience: Duration) -> anyhow::Result<()> {
     let (start, simulator) = (Instant::now(), shared.simulator());
     let mut seen = cast.before.seq;
@@ -152,7 +151,7 @@ pub async fn settle(shared: &Shared, cast: &Cast, patience: Duration) -> anyhow:
     Ok(())
 }
 
-/// How many deliveries have not ended yet.
+/// The number of deliveries that have not ended yet.
 fn unfinished(stats: &Value) -> Option<u64> {
     ["pending", "in_flight", "retrying"].iter().map(|state| stats[state].as_u64()).sum()
 }

@@ -1,4 +1,4 @@
-//! Sends in order on each channel, tried again as a good client would; phones write back and read.
+//! Sends in order on each channel, with the retries of a good client; phones reply and read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::history::record::Channel;
 use crate::history::{Answer, Op, Outcome};
 use crate::world::map::Place;
 
-/// A send that found no taker this often is given up; the next one has another number.
+/// Attempts after which a send is given up; the next one has another number.
 const TRIES: usize = 12;
 const AGAIN: Duration = Duration::from_millis(150);
 
@@ -40,7 +40,7 @@ async fn send_in_order(mut client: Client, cast: Arc<Cast>, channel: Channel, in
             let node = client.any_node();
             match send(&client, &cast, &node, &channel, format!("{index}:{number}:{again}")).await {
                 Outcome::Done(_) => break,
-                // Refused for what it says: the same request would fail again.
+                // Refused for its contents: a retry would fail again.
                 Outcome::Refused { status: 400..=428, .. } => break,
                 Outcome::Refused { .. } | Outcome::Unknown { .. } => client.pause(AGAIN).await,
             }
@@ -48,7 +48,7 @@ async fn send_in_order(mut client: Client, cast: Arc<Cast>, channel: Channel, in
     }
 }
 
-/// One text through one node; what it promises is remembered.
+/// Sends one text through one node, and remembers the promised message id.
 pub async fn send(client: &Client, cast: &Cast, node: &Place, channel: &Channel, text: String) -> Outcome {
     let body = json!({ "type": "text", "to": channel.recipient, "text": text });
     let request = ApiRequest::post(format!("/v1/channels/{}/messages", channel.id), body);
@@ -64,7 +64,7 @@ pub fn taken(body: &Value) -> Option<Answer> {
     Some(Answer::Taken { message, queued: body["status"] == "queued" })
 }
 
-/// The channel's correspondent writes to it, and now and then reads what it got.
+/// The phone that the channel writes to sends messages to it, and now and then reads what it received.
 async fn write_back(mut client: Client, channel: Channel, index: usize, between: Duration) {
     for number in 0_u64.. {
         client.pause(between).await;

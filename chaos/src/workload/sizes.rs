@@ -1,4 +1,4 @@
-//! What is as large as it may be, and what is larger.
+//! Requests of the largest permitted size, and larger ones.
 
 use serde_json::{Value, json};
 
@@ -13,27 +13,27 @@ const CLIENT_REF: usize = 128;
 const NAME: usize = 120;
 const ADDRESS: usize = 128;
 const CARDS: usize = 20;
-/// All cards of a send together, in bytes.
+/// Limit of all cards of a send together, in bytes.
 const CARDS_BYTES: usize = 128 << 10;
 const METADATA: usize = 4 << 10;
 const URL: usize = 2_048;
-/// The JSON of a send, in bytes.
+/// Limit of a send's JSON, in bytes.
 const BODY: usize = 256 << 10;
 
-/// Names and numbers of cards, and what JSON puts around them, count or do not.
+/// Distance from the limit: names and numbers of cards, and the JSON around them, may or may not count towards it.
 const SLACK: usize = 4 << 10;
 
-/// One thing to try.
+/// One request to try.
 pub struct Case {
     pub what: String,
     pub size: Size,
     pub request: ApiRequest,
     pub read: Reading,
-    /// What it makes is taken away again.
+    /// Whether it creates an endpoint, which is deleted again.
     pub is_endpoint: bool,
 }
 
-/// All of them, for a channel, with a receiver's URL for endpoints.
+/// All cases for a channel, with a receiver's URL for endpoints.
 pub fn cases(channel: &Channel, receiver: &str) -> Vec<Case> {
     let messages = format!("/v1/channels/{}/messages", channel.id);
     let itself = format!("/v1/channels/{}", channel.id);
@@ -47,7 +47,7 @@ pub fn cases(channel: &Channel, receiver: &str) -> Vec<Case> {
     for (more, size) in [(0, Size::Within), (1, Size::Beyond)] {
         let send = |body: Value| ApiRequest::post(&*messages, body);
         let length = TEXT + more;
-        // Characters count, and not their bytes.
+        // The limit counts characters, not bytes.
         add(format!("a text of {length} characters"), size, send(text("ä".repeat(length))), taken);
         let length = CLIENT_REF + more;
         let body = json!({ "type": "text", "to": to, "text": "referred to", "client_ref": "r".repeat(length) });
@@ -77,7 +77,7 @@ pub fn cases(channel: &Channel, receiver: &str) -> Vec<Case> {
         let body = cards(to, CARDS, bytes / CARDS);
         add(format!("contact cards of {bytes} bytes together"), size, ApiRequest::post(&*messages, body), taken);
     }
-    // What is within is no number of a phone, and refused for that.
+    // There is no case within the limit: such an address is no phone number, and refused for that.
     for length in [ADDRESS + 1, 1 << 20] {
         let group = "@g.example";
         let to = format!("{}{group}", "1".repeat(length - group.len()));
@@ -87,13 +87,13 @@ pub fn cases(channel: &Channel, receiver: &str) -> Vec<Case> {
     cases
 }
 
-/// A send that is as large as it may be.
+/// A send of the largest permitted size.
 pub fn largest(channel: &Channel) -> ApiRequest {
     let body = cards(&channel.recipient, CARDS, (CARDS_BYTES - SLACK) / CARDS);
     ApiRequest::post(format!("/v1/channels/{}/messages", channel.id), body)
 }
 
-/// A send of so many cards of so many bytes each.
+/// A send of `count` cards of `bytes` bytes each.
 pub fn cards(to: &str, count: usize, bytes: usize) -> Value {
     let card = |n: usize| {
         let (name, head, tail) = (format!("Card {n}"), "BEGIN:VCARD\nVERSION:3.0\n", "END:VCARD");
@@ -104,7 +104,7 @@ pub fn cards(to: &str, count: usize, bytes: usize) -> Value {
     json!({ "type": "contact", "to": to, "contacts": (0..count).map(card).collect::<Vec<_>>() })
 }
 
-/// Metadata whose JSON has so many bytes.
+/// Metadata whose JSON has `bytes` bytes.
 fn metadata(bytes: usize) -> Value {
     let around = json!({ "note": "" }).to_string().len();
     json!({ "metadata": { "note": "m".repeat(bytes - around) } })

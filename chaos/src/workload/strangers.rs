@@ -1,4 +1,4 @@
-//! A customer who tries what is another's, through every node, beside its own.
+//! A customer that tries to access another's resources through every node, beside its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use crate::history::{Answer, Op, Outcome};
 use crate::world::map::Place;
 
 const BETWEEN: Duration = Duration::from_millis(700);
-/// Between two tries: a run of seconds is to hold each way of trying once.
+/// Short enough that a run of seconds tries each way once.
 const BETWEEN_TRIES: Duration = Duration::from_millis(200);
-/// How long a stream may take to open.
+/// Timeout for opening a stream.
 const OPEN: Duration = Duration::from_secs(10);
 
 pub fn begin(shared: &Arc<Shared>, cast: &Arc<Cast>, clients: &mut JoinSet<()>) {
@@ -47,8 +47,8 @@ async fn trespass(mut client: Client, cast: Arc<Cast>) {
     }
 }
 
-/// The ways of trying that have an answer with an end: by paths, queries and bodies that name what is another's, which is
-/// missing, and by filters that do, which nothing passes.
+/// The ways that have a finite response: paths, queries and bodies that name another's resource, which must look
+/// missing; and filters that name one, which must give an empty list.
 fn ways(channel: &str, endpoint: &str, key: &str) -> Vec<(ApiRequest, Reading)> {
     let at = |rest: &str| format!("/v1/channels/{channel}{rest}");
     let hook = |rest: &str| format!("/v1/webhook-endpoints/{endpoint}{rest}");
@@ -95,7 +95,7 @@ fn listed(body: &Value) -> Option<Answer> {
     ids_in(body, "id")
 }
 
-/// Asks for the stream of another's channel. One that opens has no end: nothing but its head is read.
+/// Requests the event stream of another's channel. Only the head of the response is read, since a stream has no end.
 async fn listen(client: &Client, node: &Place, channel: &str) {
     let path = format!("/v1/events?channel_id={channel}");
     let api = node.customer(&client.shared.http, &client.tenant.key);
@@ -110,7 +110,7 @@ async fn listen(client: &Client, node: &Place, channel: &str) {
     client.record(node.id, begin, Op::Trespass { what: format!("GET {path}") }, outcome);
 }
 
-/// Lists of one's own.
+/// Lists the customer's own resources.
 async fn look(mut client: Client) {
     while !client.is_stopped() {
         let node = client.any_node();

@@ -1,4 +1,4 @@
-//! Streams of events, each over many connections through many nodes, every one of which goes on where the last ended.
+//! Event streams, each over many connections through many nodes, which resume where the last one ended.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::client::{Client, Shared};
 use crate::history::record::UNANSWERED;
 use crate::history::{Answer, Frame, Op, Outcome, Record};
 
-/// How long a connection is kept, about.
+/// Approximate lifetime of a connection.
 const KEPT: Duration = Duration::from_secs(8);
 const OPEN: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(200);

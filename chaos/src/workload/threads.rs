@@ -1,4 +1,4 @@
-//! Threads for clients that users would have on other machines, and that share the processors with the nodes here.
+//! Threads for clients that would run on other machines in production, but share the processors with the nodes here.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,31 +10,31 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::client::{Client, Shared, Tenant};
 
-/// The niceness of who waits for no processor.
+/// Niceness of threads with priority over all others.
 const FIRST: i32 = -19;
 
-/// Some such threads, and the connections that are kept on them, which are nobody else's.
+/// A pool of threads, with HTTP connections of its own.
 pub struct Threads {
     runtime: Runtime,
     connections: reqwest::Client,
 }
 
-/// Those of who makes a noise. They give way to all else: who makes noise elsewhere takes none of the nodes' processors for that.
+/// The noisy client's pool, with the lowest priority: a client elsewhere would take none of the nodes' processor time.
 pub fn loud() -> &'static Threads {
     static LOUD: LazyLock<Threads> = LazyLock::new(|| {
         Threads::new("loud", || {
-            // One that stays as it was makes a node look slower than it is, and not faster.
+            // A failure makes nodes look slower than they are, never faster.
             let _ = give_way();
         })
     });
     &LOUD
 }
 
-/// Those of who is measured. They go first: who waits elsewhere waits for the nodes alone, and not for their processors once more.
+/// The measured client's pool, with the highest priority: elsewhere a client would not wait for the nodes' processors.
 pub fn quiet() -> &'static Threads {
     static QUIET: LazyLock<Threads> = LazyLock::new(|| {
         Threads::new("quiet", || {
-            // Without the right to it a node looks slower than it is.
+            // Without the right to it, nodes look slower than they are.
             let _ = setpriority_process(Some(gettid()), FIRST);
         })
     });

@@ -1,4 +1,4 @@
-//! Requests of the harness itself: with a deadline, and without a panic when the node is gone.
+//! Requests of the harness itself: with a timeout, and with an error rather than a panic when the node is gone.
 
 use std::time::{Duration, Instant};
 
@@ -7,21 +7,21 @@ use reqwest::Method;
 use serde_json::Value;
 use tests::http::{Api, try_answer};
 
-/// For one answer.
+/// Timeout of one request.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Between two looks at something that is waited for.
+/// Pause between two checks of an awaited condition.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Asks, and gives the body of an answer that says yes.
+/// Sends a request and returns the body of a 2xx response.
 ///
 /// # Errors
-/// When there is none in time, or another.
+/// When no response arrives in time, or one with another status.
 pub async fn ask(api: &Api, method: Method, path: &str, body: Option<Value>) -> anyhow::Result<Value> {
     ask_within(api, method, path, body, ANSWER).await
 }
 
-/// As [`ask`], with so much patience.
+/// As [`ask`], with a timeout of its own.
 ///
 /// # Errors
 /// As [`ask`].
@@ -45,7 +45,7 @@ pub async fn ask_within(
     serde_json::from_slice(&answer.body).with_context(|| asked)
 }
 
-/// Asks without a body.
+/// Sends a GET request.
 ///
 /// # Errors
 /// As [`ask`].
@@ -53,10 +53,10 @@ pub async fn get(api: &Api, path: &str) -> anyhow::Result<Value> {
     ask(api, Method::GET, path, None).await
 }
 
-/// Looks again and again until a look succeeds.
+/// Retries `look` until it succeeds.
 ///
 /// # Errors
-/// What the last look saw, when `within` has passed.
+/// The last error of `look`, once `within` has passed.
 pub async fn until<T>(
     what: &str,
     within: Duration,

@@ -1,4 +1,4 @@
-//! What can be done to the nodes of a world.
+//! The faults that can be injected into the nodes of a world.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use super::relay::{Hold, Holds};
 use super::wires::{Cut, CutId, End};
 use crate::disk::{Faults, Loss};
 
-/// For a node that is told to stop to transfer all that it leads.
+/// Timeout for a node to shut down, which includes the transfer of its leaderships.
 const STOP: Duration = Duration::from_secs(60);
 
 impl World {
@@ -27,27 +27,27 @@ impl World {
         act(node).with_context(|| format!("node {id}"))
     }
 
-    /// Ends processes at the same time, as a crash or the kernel would.
+    /// Kills processes at the same time with SIGKILL, as a crash or the kernel's OOM killer would.
     ///
     /// # Errors
-    /// When one is not there.
+    /// When one of the nodes does not exist.
     pub fn kill(&self, ids: &[u64]) -> anyhow::Result<()> {
-        // All of them get the signal before the first is waited for. One that has ended is as good as killed.
+        // All processes get the signal before the first is waited for. One that has ended already counts as killed.
         for id in ids {
             let _ = self.with(*id, |node| node.signal(Signal::SIGKILL));
         }
         ids.iter().try_for_each(|id| self.with(*id, Node::kill))
     }
 
-    /// Stops a process without ending it.
+    /// Pauses a process with SIGSTOP.
     ///
     /// # Errors
-    /// When it is not there.
+    /// When the process does not run.
     pub fn pause(&self, id: u64) -> anyhow::Result<()> {
         self.with(id, |node| node.signal(Signal::SIGSTOP))
     }
 
-    /// Lets a stopped process go on, if it is still there.
+    /// Resumes a paused process, if it still exists.
     ///
     /// # Errors
     /// When there is no such node.
@@ -55,10 +55,10 @@ impl World {
         self.with(id, |node| if node.is_running() { node.signal(Signal::SIGCONT) } else { Ok(()) })
     }
 
-    /// Tells a node to stop, as a supervisor does, and waits for its end.
+    /// Shuts a node down with SIGTERM, as a supervisor does, and waits until its process has ended.
     ///
     /// # Errors
-    /// When it does not end in time.
+    /// When the process does not end in time.
     pub async fn stop(&self, id: u64) -> anyhow::Result<()> {
         self.with(id, |node| node.signal(Signal::SIGTERM))?;
         until(&format!("node {id} has stopped"), STOP, async || {
@@ -70,12 +70,12 @@ impl World {
         .await
     }
 
-    /// Whether a node's process is there.
+    /// Whether a node's process exists, paused or not.
     pub fn is_running(&self, id: u64) -> bool {
         self.with(id, |node| Ok(node.is_running())).unwrap_or(false)
     }
 
-    /// Processes that have ended by themselves and with a failure, each with its node, and how it ended.
+    /// Processes that ended by themselves and with a failure: node, process id and exit status.
     pub fn ended(&self) -> Vec<(u64, u32, String)> {
         let mut nodes = self.nodes.lock();
         let ended = nodes.iter_mut().filter_map(|(id, node)| {
@@ -85,7 +85,7 @@ impl World {
         ended.collect()
     }
 
-    /// Where a node is in the network.
+    /// A node's end of the network.
     ///
     /// # Errors
     /// When there is no such node.
@@ -93,37 +93,41 @@ impl World {
         self.with(id, |node| Ok(End::Place(node.home.place)))
     }
 
-    /// Loses packets until they are [let through](Self::mend) again.
+    /// Drops packets until the cut is [mended](Self::mend).
     ///
     /// # Errors
-    /// When the system refuses.
+    /// When a system command fails.
     pub fn cut(&self, cuts: Vec<Cut>) -> anyhow::Result<CutId> {
         self.wires.lock().cut(cuts)
     }
 
+    /// Ends a cut.
+    ///
     /// # Errors
-    /// When the system refuses.
+    /// When a system command fails.
     pub fn mend(&self, cut: CutId) -> anyhow::Result<()> {
         self.wires.lock().mend(cut)
     }
 
-    /// Delays what a node sends: so many kilobits a second get through, the rest waits or is lost.
+    /// Limits what a node sends to `kbit` kilobits per second; the rest is queued, or dropped.
     ///
     /// # Errors
-    /// When there is no such node, or the system refuses.
+    /// When there is no such node, or a system command fails.
     pub fn narrow(&self, id: u64, kbit: u32) -> anyhow::Result<()> {
         let place = self.with(id, |node| Ok(node.home.place))?;
         self.wires.lock().narrow(place, kbit)
     }
 
+    /// Removes the limit of [`Self::narrow`].
+    ///
     /// # Errors
-    /// When there is no such node, or the system refuses.
+    /// When there is no such node, or a system command fails.
     pub fn widen(&self, id: u64) -> anyhow::Result<()> {
         let place = self.with(id, |node| Ok(node.home.place))?;
         self.wires.lock().widen(place)
     }
 
-    /// Holds up what a node says to its peers and what they say to it, or no more.
+    /// Delays the traffic between a node and its peers in both directions; the default [`Hold`] ends the delay.
     ///
     /// # Errors
     /// When the world was made without relays.
@@ -146,17 +150,17 @@ impl World {
         Ok(())
     }
 
-    /// Lets all packets through again, at once.
+    /// Ends all cuts, limits and delays.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// When a system command fails.
     pub fn mend_all(&self) -> anyhow::Result<()> {
         self.holds.lock().clear();
         self.tell_relays()?;
         self.wires.lock().mend_all()
     }
 
-    /// Where a node's log and state are.
+    /// The data folder of a node, with its log and state.
     ///
     /// # Errors
     /// When there is no such node.
@@ -164,10 +168,10 @@ impl World {
         self.with(id, |node| Ok(node.home.data.clone()))
     }
 
-    /// Lets a node's disk go wrong from now on, or be well again.
+    /// Sets the faults of a node's disk; the default ends them all.
     ///
     /// # Errors
-    /// When the world was made without such disks.
+    /// When the world was made without faulty disks.
     pub fn set_disk(&self, id: u64, faults: Faults) -> anyhow::Result<()> {
         self.with(id, |node| {
             node.disk()?.set(faults);
@@ -175,10 +179,10 @@ impl World {
         })
     }
 
-    /// The machines of these nodes lose power: their processes end, and what they have not synced is lost, or some of it.
+    /// Cuts the power of nodes: their processes are killed, and unsynced data is lost, all of it or some pages.
     ///
     /// # Errors
-    /// When the world was made without such disks.
+    /// When the world was made without faulty disks.
     pub fn cut_power(&self, ids: &[u64], loss: Loss) -> anyhow::Result<()> {
         self.kill(ids)?;
         ids.iter().try_for_each(|id| self.with(*id, |node| node.disk()?.crash(loss).map(drop)))
@@ -187,40 +191,40 @@ impl World {
     /// Arms a failpoint of a node, or disarms it (`off`).
     ///
     /// # Errors
-    /// When the node does not take it.
+    /// When the node refuses.
     pub async fn arm(&self, id: u64, name: &str, actions: &str) -> anyhow::Result<()> {
         let path = format!("/v1/admin/failpoints/{name}");
         ask(&self.operator(id)?, Method::PUT, &path, Some(json!({ "actions": actions }))).await.map(drop)
     }
 
-    /// Makes the messaging network misbehave; what is not named stays as it was.
+    /// Sets faults of the messaging network; faults that are not named stay as they are.
     ///
     /// # Errors
-    /// When the simulator does not take it.
+    /// When the simulator refuses.
     pub async fn set_network(&self, faults: Value) -> anyhow::Result<()> {
         ask(self.simulator().api(), Method::PUT, "/faults", Some(faults)).await.map(drop)
     }
 
-    /// Makes the messaging network behave.
+    /// Ends all faults of the messaging network.
     ///
     /// # Errors
-    /// When the simulator does not take it.
+    /// When the simulator refuses.
     pub async fn calm_network(&self) -> anyhow::Result<()> {
         ask(self.simulator().api(), Method::DELETE, "/faults", None).await.map(drop)
     }
 
-    /// Sets a node's wall clock.
+    /// Sets how far a node's wall clock is ahead of the true time.
     ///
     /// # Errors
-    /// When the world was made without clocks that can be set.
+    /// When the world was made without adjustable wall clocks.
     pub fn set_clock(&self, id: u64, ahead_seconds: i64) -> anyhow::Result<()> {
         self.with(id, |node| node.home.set_clock(ahead_seconds))
     }
 
-    /// Lets a node's steady clock, from its next start on, stand as if its machine had run for so long.
+    /// Sets the uptime that a node's monotonic clock shows from its next start on.
     ///
     /// # Errors
-    /// When there is no such node, or the world was made without such clocks.
+    /// When there is no such node, or the world was made without adjustable monotonic clocks.
     pub fn set_uptime(&self, id: u64, uptime: Duration) -> anyhow::Result<()> {
         ensure!(self.options.boots, "this world's machines cannot boot");
         self.with(id, |node| {
@@ -229,7 +233,7 @@ impl World {
         })
     }
 
-    /// The ids of channels that a node owns now.
+    /// The ids of channels that a node owns now, among the first 100.
     ///
     /// # Errors
     /// When no node answers.
@@ -240,10 +244,10 @@ impl World {
         Ok(owned.filter_map(|row| row["id"].as_str().map(str::to_owned)).collect())
     }
 
-    /// The node that leads the shard with the most channels, as far as that is known now.
+    /// The leader of the shard with the most channels, as far as it is known now.
     ///
     /// # Errors
-    /// When no node answers, or no shard is led.
+    /// When no node answers, or no shard has a leader.
     pub async fn busiest_owner(&self) -> anyhow::Result<u64> {
         let shards = self.of_any("/v1/admin/shards").await?;
         let rows = shards["data"].as_array().context("data is a list")?;

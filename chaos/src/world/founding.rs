@@ -1,4 +1,4 @@
-//! How a world comes to be: a simulator, `gateway init` in the first place, `gateway join` in the others.
+//! Sets a world up: the simulator, `gateway init` for the first node, and `gateway join` for the others.
 
 use std::fs;
 use std::net::IpAddr;
@@ -27,23 +27,23 @@ use super::undertaker::{Undertaker, folder, name, remove_leftovers};
 use super::wires::{NEEDED, Wires};
 use super::{Options, World};
 
-/// For one command of the gateway.
+/// Timeout of one command of the gateway.
 const COMMAND: Duration = Duration::from_secs(60);
 
-/// For a node to become ready, with the machine busy.
+/// Timeout for a node to become ready on a busy machine.
 pub const READY: Duration = Duration::from_secs(60);
 
-/// For shards to get where they should be.
+/// Timeout for shards to reach their placement.
 pub const MOVES: Duration = Duration::from_secs(120);
 
-/// The first ports that [`Room`] gives away, and how far each is from the next: each has a subnet of its own.
+/// The first port of [`Room`], and the distance between two blocks of ports. Each block has a subnet of its own.
 const FIRST_PORT: u16 = 12_000;
 const PORTS: u16 = 300;
 
-/// What every node is told besides. Nothing but what a customer's plan says shall throttle a workload; attempts at a
-/// delivery come so close that a run sees many of them, and are given up later than any fault lasts, so that a good
-/// receiver gets everything in the end; nobody else shares the load of a node that drains; logs are so short that a node
-/// that was away for a while is given snapshots.
+/// Configuration of every node. Rate limits other than those of a customer's plan must not throttle a workload.
+/// Delivery attempts follow each other quickly, so that a run has many of them, and go on for longer than any fault
+/// lasts, so that a healthy receiver gets everything in the end. A draining node need not wait, since no load balancer
+/// is in front of it. Logs are so short that a node that was away for a while needs snapshots.
 const FLAGS: [&str; 8] = [
     "limits.ip={ burst = 1000000, refill_per_second = 1000000 }",
     "limits.customer={ burst = 1000000, refill_per_second = 1000000 }",
@@ -56,10 +56,10 @@ const FLAGS: [&str; 8] = [
 ];
 
 impl World {
-    /// Makes a world, and waits until every node is ready and leads shards.
+    /// Sets a world up, and waits until every node is ready and leads shards.
     ///
     /// # Errors
-    /// When the system does not permit it, or a step fails.
+    /// When root, a program or a kernel feature is missing, or a step fails.
     pub async fn found(options: Options) -> anyhow::Result<Self> {
         static WORLDS: AtomicU8 = AtomicU8::new(0);
         let name = name(WORLDS.fetch_add(1, Ordering::Relaxed));
@@ -68,7 +68,7 @@ impl World {
         Ok(world)
     }
 
-    /// The simulator and the network; no node yet.
+    /// Creates the simulator and the network, without nodes.
     fn prepare(name: &str, options: Options) -> anyhow::Result<Self> {
         remove_leftovers().context(NEEDED)?;
         if options.clocks {
@@ -135,7 +135,7 @@ impl World {
         Ok(())
     }
 
-    /// Makes the cluster in the first place, and starts its node.
+    /// Initializes the cluster and starts its first node.
     async fn init(&self) -> anyhow::Result<u64> {
         let home = self.new_home()?;
         let network = format!("{}:{}", self.wires.lock().host(), self.network_port()?);
@@ -148,22 +148,22 @@ impl World {
         self.settle(home)
     }
 
-    /// Lets a node in through another, starts it, and waits until it is ready.
+    /// Joins a new node via the node `via`, starts it, and waits until it is ready.
     ///
     /// # Errors
-    /// When a step fails; the node is no member then, or one that does not run.
+    /// When a step fails. The node may be a member then, running or not.
     pub async fn join(&self, via: u64) -> anyhow::Result<u64> {
         let id = self.admit(via).await?;
         self.wait_ready(id, READY).await?;
         Ok(id)
     }
 
-    /// Lets a node in through another and starts it.
+    /// Joins a new node via the node `via`, and starts it.
     async fn admit(&self, via: u64) -> anyhow::Result<u64> {
         let home = self.new_home()?;
         let operator = self.operator(via)?;
         let peer = self.nodes.lock().get(&via).map(|node| node.home.peer()).context("the node is no member")?;
-        // A node that has just made the cluster needs a moment to hand over what signs certificates.
+        // A node that has just initialized the cluster needs a moment to pass on the key that signs certificates.
         let made = until("a token is made", READY, async || {
             ask(&operator, Method::POST, "/v1/admin/tokens", Some(json!({}))).await
         });
@@ -175,7 +175,7 @@ impl World {
         self.settle(home)
     }
 
-    /// A place that no node had.
+    /// The home of a new node, in a place that no node has had.
     fn new_home(&self) -> anyhow::Result<Home> {
         let place = {
             let mut places = self.places.lock();
@@ -198,7 +198,7 @@ impl World {
         };
         if home.relayed {
             let (listen, node) = home.relay();
-            // Not one of the logs: it says something only when it fails.
+            // Without the extension `.log`: not one of the logs, as the relay writes only when it fails.
             let said = self.folder.join(format!("place-{place}.relay"));
             let relay = Relay::start(&wires.namespace(place), listen, node, &said)?;
             self.relays.lock().insert(place, relay);
@@ -209,7 +209,7 @@ impl World {
         Ok(home)
     }
 
-    /// Takes in a node whose configuration is written, and starts it.
+    /// Adds a node whose configuration has been written, and starts it.
     fn settle(&self, home: Home) -> anyhow::Result<u64> {
         let id = id_of(&home.dir)?;
         let place = Place { id, api: home.api(), ops: home.ops(), peer: home.peer() };
@@ -228,7 +228,7 @@ impl World {
         Ok(id)
     }
 
-    /// Starts a node that is down.
+    /// Starts a node unless it runs.
     ///
     /// # Errors
     /// When there is no such node, or it cannot be started.
@@ -239,7 +239,7 @@ impl World {
         node.start(&namespace, &self.flags)
     }
 
-    /// Runs a command of the gateway to its end.
+    /// Runs a command of the gateway to completion.
     pub(super) async fn gateway(&self, args: Vec<String>) -> anyhow::Result<()> {
         let folder = self.folder.clone();
         let finished = tokio::task::spawn_blocking(move || binary::run(&args, &folder, COMMAND)).await?;
@@ -253,13 +253,13 @@ impl World {
         Ok(control.parse::<u16>()? + 1)
     }
 
-    /// Spreads the shards over all nodes, and waits until each leads some.
+    /// Spreads the shards over all nodes, and waits until each node leads some.
     async fn spread(&self) -> anyhow::Result<()> {
         let first = *self.node_ids().first().context("there is a node")?;
         let operator = self.operator(first)?;
         let replicas = usize::from(self.options.nodes.min(3));
         self.settled(replicas).await?;
-        // There may be nothing to spread.
+        // Refused when the shards are spread already.
         let _ = ask(&operator, Method::POST, "/v1/admin/layout/apply", Some(json!({ "at_once": 16 }))).await;
         self.settled(replicas).await?;
         until("every node leads shards", MOVES, async || {
@@ -272,10 +272,10 @@ impl World {
         .await
     }
 
-    /// Waits until every shard has this many replicas and nothing moves.
+    /// Waits until every shard has `replicas` replicas and no move runs.
     ///
     /// # Errors
-    /// When that is not so in time.
+    /// When that takes too long.
     pub async fn settled(&self, replicas: usize) -> anyhow::Result<()> {
         until("all shards are where they should be", MOVES, async || {
             let layout = self.of_any("/v1/admin/layout").await?;
@@ -289,10 +289,10 @@ impl World {
         .await
     }
 
-    /// What the first operator's port that answers says.
+    /// Sends a GET request to the nodes' operator ports in turn, and returns the first response.
     ///
     /// # Errors
-    /// What the last one said, when none does.
+    /// The last node's error, when none answers.
     pub async fn of_any(&self, path: &str) -> anyhow::Result<Value> {
         let mut last = anyhow::anyhow!("there is no node");
         for id in self.node_ids() {
@@ -305,7 +305,7 @@ impl World {
     }
 }
 
-/// The id that a node's configuration says.
+/// The node id in a configuration file.
 fn id_of(dir: &Path) -> anyhow::Result<u64> {
     let path = dir.join("gateway.toml");
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;

@@ -1,4 +1,4 @@
-//! Where everything of a world is: what a workload and a judge need to reach it, and nothing of how it runs.
+//! The addresses of a world: what a workload and the checks need to reach it, without how it runs.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -8,10 +8,10 @@ use tests::http::Api;
 use tests::simulator::Simulator;
 use tokio::sync::watch;
 
-/// Follows a world whose nodes come and go: a workload asks it anew for each operation.
+/// Follows a world whose nodes come and go. A workload reads it afresh for each operation.
 pub type Maps = watch::Receiver<Map>;
 
-/// The world as it is now.
+/// The current addresses of a world.
 #[derive(Clone, Debug)]
 pub struct Map {
     /// The members of the cluster, whether they run or not.
@@ -19,11 +19,11 @@ pub struct Map {
     /// Base URL of the simulator's control port.
     pub simulator: String,
     pub operator_token: String,
-    /// Where a webhook receiver has to listen so that every node reaches it.
+    /// Address on which a webhook receiver must listen for all nodes to reach it.
     pub receivers: IpAddr,
 }
 
-/// A node, as its callers know it.
+/// A node's addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub id: u64,
@@ -31,19 +31,19 @@ pub struct Place {
     pub api: String,
     /// Base URL of the operators' port.
     pub ops: String,
-    /// Address of the other nodes' port.
+    /// Address of the port for other nodes.
     pub peer: String,
 }
 
 impl Place {
-    /// A customer with a key at this node.
+    /// A client of this node's customer port, with a customer's key.
     pub fn customer(&self, client: &Client, key: &str) -> Api {
         Api::new(client.clone(), &self.api, Some(key))
     }
 }
 
 impl Map {
-    /// The operator at a node.
+    /// A client of a node's operator port.
     pub fn operator(&self, node: &Place, client: &Client) -> Api {
         Api::new(client.clone(), &node.ops, Some(&self.operator_token))
     }
@@ -53,7 +53,7 @@ impl Map {
     }
 }
 
-/// A cluster on loopback, as `gateway dev` starts it: for workloads that are tried without faults.
+/// A cluster on loopback, as `gateway dev` starts it, to try workloads without faults.
 impl From<&Dev> for Map {
     fn from(dev: &Dev) -> Self {
         let place = |node: &tests::cluster::Node| Place {

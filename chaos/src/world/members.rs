@@ -1,4 +1,4 @@
-//! What an operator does to the members of a world, while it is broken or not.
+//! Operators' changes to the members of a world, made while faults go on or not.
 
 use std::fs;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use super::World;
 use super::asking::{ask, get, until};
 use super::founding::{MOVES, READY};
 
-/// How many moves run at once: the machine is small.
+/// How many moves run at once: few, as all nodes share one machine.
 const AT_ONCE: u16 = 4;
 
 impl World {
-    /// The operator at a node that says it is ready, not at `without`.
+    /// A client of the operator port of a ready node other than `without`.
     ///
     /// # Errors
-    /// When there is none in time.
+    /// When no node is ready in time.
     pub async fn ready_operator(&self, without: Option<u64>, within: Duration) -> anyhow::Result<(u64, Api)> {
         until("a node is ready", within, async || {
             let mut last = anyhow::anyhow!("there is no node");
@@ -35,8 +35,8 @@ impl World {
         .await
     }
 
-    /// Asks a ready node for a change to a member until it is taken, or the member is none any more: one that was lost for good is
-    /// removed whatever else an operator is about to do to it.
+    /// Requests a change of a member from ready nodes until it is accepted, or the node is no longer a member: one that
+    /// is lost for good is removed even while an operator is about to change it.
     async fn change(&self, id: u64, method: Method, action: &str, body: Value) -> anyhow::Result<()> {
         let path = format!("/v1/admin/nodes/{id}{action}");
         until(&format!("{method} {path} is taken"), MOVES, async || {
@@ -47,7 +47,7 @@ impl World {
         .await
     }
 
-    /// Moves all that a node leads to others, whoever else is away.
+    /// Transfers all leaderships of a node to others, even while another node is down or drained.
     ///
     /// # Errors
     /// When it is refused for too long.
@@ -63,7 +63,7 @@ impl World {
         self.change(id, Method::POST, "/undrain", json!({})).await
     }
 
-    /// Gives a node another share of the shards, and begins the moves that this wants.
+    /// Sets a node's weight, and starts the moves that follow from it.
     ///
     /// # Errors
     /// When it is refused for too long.
@@ -72,10 +72,10 @@ impl World {
         self.rebalance().await
     }
 
-    /// Begins the moves that the present nodes want, if there are any, once those of the last change have ended.
+    /// Starts the moves that the current nodes require, if any, once those of the last change have ended.
     ///
     /// # Errors
-    /// When no node takes it for too long.
+    /// When no node accepts the request for too long.
     pub async fn rebalance(&self) -> anyhow::Result<()> {
         until("the layout can be changed", MOVES, async || {
             let (_, operator) = self.ready_operator(None, READY).await?;
@@ -88,7 +88,7 @@ impl World {
         .await
     }
 
-    /// Lets one more node in, and spreads the shards over it.
+    /// Joins a new node, and starts the moves that give it its shards.
     ///
     /// # Errors
     /// When a step fails.
@@ -102,7 +102,7 @@ impl World {
     /// Removes a node for good, running or not, and waits until nothing is placed on it.
     ///
     /// # Errors
-    /// When it is refused or lasts too long.
+    /// When it is refused or takes too long.
     pub async fn remove(&self, id: u64) -> anyhow::Result<()> {
         until(&format!("node {id} is no member"), MOVES, async || {
             let (_, operator) = self.ready_operator(Some(id), READY).await?;
@@ -111,7 +111,7 @@ impl World {
             match rows.iter().find(|row| row["id"] == id) {
                 None => Ok(()),
                 Some(row) if row["member"] == "leaving" => bail!("it holds {} replicas", row["replicas"]),
-                // Asked once more only where it is not leaving yet: an answer may be lost, and the change not.
+                // Not repeated while the node is leaving: a request may take effect although its response is lost.
                 Some(_) => {
                     ask(&operator, Method::DELETE, &format!("/v1/admin/nodes/{id}?force=true"), None).await?;
                     bail!("it was told to leave")
@@ -122,10 +122,10 @@ impl World {
         self.forget(id)
     }
 
-    /// Sees removals through that were begun and lasted too long for whoever began them.
+    /// Completes removals that have begun but took too long for their callers.
     ///
     /// # Errors
-    /// When one still does.
+    /// When one still takes too long.
     pub async fn end_removals(&self) -> anyhow::Result<()> {
         let (_, operator) = self.ready_operator(None, READY).await?;
         let nodes = get(&operator, "/v1/admin/nodes").await?;
@@ -137,15 +137,15 @@ impl World {
         Ok(())
     }
 
-    /// Ends a former member and removes its data.
+    /// Kills a former member and removes its data.
     fn forget(&self, id: u64) -> anyhow::Result<()> {
         self.map.send_modify(|map| map.nodes.retain(|node| node.id != id));
         let node = self.nodes.lock().remove(&id);
         if let Some(mut node) = node {
             node.kill()?;
-            // Nothing lives on it any more.
+            // Unmounts the disk; no process uses it after the kill.
             drop(node.disk.take());
-            // The removed node's configuration and logs stay, for whoever looks into a failure.
+            // The removed node's configuration and logs stay for the analysis of failures.
             if node.home.data.exists() {
                 fs::remove_dir_all(&node.home.data)?;
             }
@@ -153,8 +153,8 @@ impl World {
         Ok(())
     }
 
-    /// Puts a new node in the place of one that is lost, and waits until the cluster could do without another one: what is
-    /// lost for good before that may be the majority of some group.
+    /// Replaces a lost node by a new one, and waits until the cluster tolerates the loss of another node: a second loss
+    /// before that might take the majority of some group.
     ///
     /// # Errors
     /// When a step fails.
@@ -171,7 +171,7 @@ impl World {
         Ok(id)
     }
 
-    /// Stops and starts all nodes one after the other, as for an upgrade.
+    /// Restarts all nodes one after the other, as for an upgrade.
     ///
     /// # Errors
     /// When a node does not stop or come back.

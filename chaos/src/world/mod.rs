@@ -1,14 +1,14 @@
-//! A cluster of real processes that is made to be broken.
+//! A cluster of real processes that faults can be injected into.
 //!
-//! - [`map`]: where its nodes, the simulator and the receivers are; all that a workload knows of it.
-//! - [`founding`]: how a world comes to be: `gateway init`, `gateway join`, a namespace for each node.
-//! - [`wires`]: the network between the nodes, and what is cut of it.
-//! - [`relay`]: what delays what nodes say to each other.
+//! - [`map`]: the addresses of nodes, simulator and receivers; all that a workload knows of the world.
+//! - [`founding`]: sets a world up: `gateway init`, `gateway join`, a network namespace for each node.
+//! - [`wires`]: the network between the nodes, and its cuts.
+//! - [`relay`]: delays traffic between nodes.
 //! - [`node`]: a node's files and process.
-//! - [`breaking`]: what can be done to nodes. [`members`]: what an operator does to them meanwhile.
-//! - [`undertaker`]: what removes all of it, however the runner ends.
+//! - [`breaking`]: faults of nodes. [`members`]: changes by the operator.
+//! - [`undertaker`]: removes everything, however the runner ends.
 //!
-//! Needs root: namespaces, a bridge, nftables. The simulator and the receivers live in the host's own network.
+//! Needs root for namespaces, a bridge and nftables. The simulator and the receivers run in the host's own network.
 
 pub mod asking;
 pub mod breaking;
@@ -39,22 +39,22 @@ use self::relay::{Hold, Relay};
 use self::undertaker::Undertaker;
 use self::wires::Wires;
 
-/// How a world is made.
+/// What a world is made from.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Members from the beginning.
+    /// The number of initial members.
     pub nodes: u8,
-    /// More keys of every node's configuration, as `--set` takes them.
+    /// More keys of every node's configuration, in the form of `--set`.
     pub flags: Vec<String>,
     /// Whether nodes' wall clocks can be set.
     pub clocks: bool,
-    /// Whether nodes can be started with another steady clock.
+    /// Whether nodes can be started with another monotonic clock.
     pub boots: bool,
-    /// Whether nodes live on disks that can go wrong.
+    /// Whether nodes' data is on faulty disks.
     pub disks: bool,
-    /// Whether what nodes say to each other can be held up.
+    /// Whether traffic between nodes can be delayed.
     pub relays: bool,
-    /// What nodes find in their environment, as `FAILPOINTS`.
+    /// Environment variables of nodes, such as `FAILPOINTS`.
     pub environment: Vec<(String, String)>,
 }
 
@@ -80,35 +80,35 @@ pub struct World {
     client: Client,
     wires: Mutex<Wires>,
     nodes: Mutex<BTreeMap<u64, Node>>,
-    /// By place; and which hold is in force at a place.
+    /// Relays by place, and the delays in force by place.
     relays: Mutex<BTreeMap<u8, Relay>>,
     holds: Mutex<BTreeMap<u8, Hold>>,
-    /// Places that were given away; none is given twice.
+    /// The last place that was assigned. Places are not reused.
     places: Mutex<u8>,
     map: watch::Sender<Map>,
     simulator: Mutex<Child>,
-    // Dropped in this order: processes and network, the right to run a cluster and its ports.
+    // Dropped last, in this order: first what remains of processes and network, then the lock on the block of ports.
     _undertaker: Undertaker,
     _room: Room,
 }
 
 impl World {
-    /// The world as it is now.
+    /// The current addresses.
     pub fn map(&self) -> Map {
         self.map.borrow().clone()
     }
 
-    /// The world as it will be.
+    /// A receiver of the current and all later addresses.
     pub fn maps(&self) -> Maps {
         self.map.subscribe()
     }
 
-    /// Where everything of it lies; gone when it ends, unless `GATEWAY_KEEP` is set.
+    /// The folder with all files of the world. It is removed at the end, unless `GATEWAY_KEEP` is set.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What its namespaces, its bridge and its mounts are named after.
+    /// The name that its namespaces, its bridge and its mounts begin with.
     pub fn name(&self) -> &str {
         self.folder.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
@@ -118,7 +118,7 @@ impl World {
         self.nodes.lock().keys().copied().collect()
     }
 
-    /// The operator of a node.
+    /// A client of a node's operator port.
     ///
     /// # Errors
     /// When there is no such node.
@@ -140,10 +140,10 @@ impl World {
         Ok(logs)
     }
 
-    /// Waits until a node says that it is ready.
+    /// Waits until a node reports that it is ready.
     ///
     /// # Errors
-    /// When it does not in time, or its process has ended.
+    /// When it does not in time. The error quotes the end of the node's log.
     pub async fn wait_ready(&self, id: u64, within: Duration) -> anyhow::Result<()> {
         let operator = self.operator(id)?;
         asking::until(&format!("node {id} is ready"), within, async || asking::get(&operator, "/readyz").await)
@@ -152,12 +152,12 @@ impl World {
             .with_context(|| self.last_words(id))
     }
 
-    /// What a node said last.
+    /// The last line of a node's log.
     pub fn last_line(&self, id: u64) -> String {
         self.last_words(id).lines().last().unwrap_or_default().trim_start_matches([' ', '|']).to_owned()
     }
 
-    /// The end of a node's log, for an error.
+    /// The end of a node's log, for an error message.
     fn last_words(&self, id: u64) -> String {
         const LINES: usize = 12;
         let mut nodes = self.nodes.lock();

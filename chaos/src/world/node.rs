@@ -1,4 +1,4 @@
-//! One node of a world: where its files are, and its process, if it runs.
+//! One node of a world: its files, and its process if it runs.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,33 +14,33 @@ use tests::binary;
 
 use crate::disk::FaultyDisk;
 
-/// Ports of every node, in the network of its own.
+/// Ports of every node, each in a network namespace of its own.
 const API: u16 = 8080;
 const OPS: u16 = 8081;
 const PEER: u16 = 8082;
-/// Where the node itself listens when a relay has its peer port.
+/// Port on which the node itself listens for peers when a relay has its peer port.
 const BEHIND_RELAY: u16 = 8083;
 
-/// How long the machine has run, as the system tells it.
+/// File in which the kernel shows the machine's uptime.
 const UPTIME: &str = "/proc/uptime";
 
-/// Debian's faketime, for programs with threads; the loader finds the folder for the machine's architecture.
+/// Debian's faketime for multi-threaded programs. The loader replaces `$LIB` by the folder of the architecture.
 const FAKETIME: &str = "/usr/$LIB/faketime/libfaketimeMT.so.1";
 
-/// A node's home: it stays the same place whatever id the node in it gets.
+/// A node's home. Its place stays the same whatever id its node gets.
 #[derive(Clone, Debug)]
 pub struct Home {
     pub place: u8,
     pub address: Ipv4Addr,
-    /// Configuration, certificates and keys.
+    /// Folder of configuration, certificates and keys.
     pub dir: PathBuf,
-    /// Log and state.
+    /// Folder of log and state.
     pub data: PathBuf,
-    /// What the process says.
+    /// File for the output of the process.
     pub log: PathBuf,
-    /// How far its wall clock is from the true one, where it can be set.
+    /// File with the offset of the wall clock, if that can be set.
     pub clock: Option<PathBuf>,
-    /// How long its machine seems to have run, where that is not this machine's own time.
+    /// Uptime that the monotonic clock shows at the next start, if not the machine's own.
     pub uptime: Option<Duration>,
     pub environment: Vec<(String, String)>,
     /// Whether its peers reach it through a relay.
@@ -60,13 +60,13 @@ impl Home {
         format!("{}:{PEER}", self.address)
     }
 
-    /// Where its peers connect, and where the node listens for them.
+    /// The address to which peers connect, and the address on which the node listens for them.
     pub fn relay(&self) -> (SocketAddr, SocketAddr) {
         let behind = if self.relayed { BEHIND_RELAY } else { PEER };
         ((self.address, PEER).into(), (self.address, behind).into())
     }
 
-    /// What `gateway init` and `gateway join` are told of it.
+    /// Arguments for `gateway init` and `gateway join`.
     pub fn args(&self) -> Vec<String> {
         let listen = |port: u16| format!("{}:{port}", self.address);
         let flags = [
@@ -83,7 +83,7 @@ impl Home {
     /// Sets the wall clock of its process, from now on and at each start.
     ///
     /// # Errors
-    /// When the world was made without clocks that can be set.
+    /// When the world was made without adjustable wall clocks.
     pub fn set_clock(&self, ahead_seconds: i64) -> anyhow::Result<()> {
         let Some(clock) = &self.clock else { bail!("this world's clocks cannot be set") };
         let written = clock.with_extension("new");
@@ -91,13 +91,13 @@ impl Home {
         fs::rename(&written, clock).with_context(|| clock.display().to_string())
     }
 
-    /// Starts its process in a network namespace.
+    /// Starts the process in a network namespace.
     ///
     /// # Errors
     /// When it cannot be started.
     pub fn spawn(&self, namespace: &str, flags: &[String]) -> anyhow::Result<Child> {
         let mut command = Command::new("ip");
-        // `ip` becomes the gateway, and so does `unshare`: the child's process id is the node's.
+        // `ip` and `unshare` replace themselves by the gateway with exec, so that the child's process id is the node's.
         command.args(["netns", "exec", namespace]);
         if let Some(uptime) = self.uptime {
             command.args(with_uptime(uptime)?);
@@ -118,10 +118,10 @@ impl Home {
     }
 }
 
-/// Makes sure that clocks can be set: the loader of a program says nothing of a library that is not there.
+/// Checks that wall clocks can be set: if a library is missing, the loader runs the program without it.
 ///
 /// # Errors
-/// When they cannot.
+/// When faketime is missing.
 pub fn has_faketime() -> anyhow::Result<()> {
     let loaded = Command::new("true").env("LD_PRELOAD", FAKETIME).stderr(Stdio::piped()).output()?;
     let said = String::from_utf8_lossy(&loaded.stderr);
@@ -129,10 +129,10 @@ pub fn has_faketime() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes sure that a program can be started with a steady clock of its own: an older kernel gives it to the program's children alone.
+/// Checks that a program can have a monotonic clock of its own: older kernels apply it only to the program's children.
 ///
 /// # Errors
-/// When it cannot.
+/// When that does not work here.
 pub fn has_steady_clocks() -> anyhow::Result<()> {
     let year = Duration::from_hours(365 * 24);
     let [unshare, flags @ ..] = with_uptime(year)?;
@@ -146,28 +146,28 @@ pub fn has_steady_clocks() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What starts a program whose steady clock stands as if the machine had run for so long.
+/// Command that starts a program whose monotonic clock shows this uptime.
 fn with_uptime(uptime: Duration) -> anyhow::Result<[String; 4]> {
     let own = seconds(&fs::read_to_string(UPTIME)?).with_context(|| format!("{UPTIME} says nothing"))?;
     let ahead = uptime.as_secs().cast_signed() - own.cast_signed();
     Ok(["unshare".to_owned(), "--time".to_owned(), format!("--monotonic={ahead}"), format!("--boottime={ahead}")])
 }
 
-/// The whole seconds that the system's file tells first.
+/// The whole seconds at the beginning of an uptime file.
 fn seconds(uptime: &str) -> Option<u64> {
     uptime.split('.').next()?.trim().parse().ok()
 }
 
-/// Starts a process whose output is appended to a log, in the folder of the log.
+/// Starts a process in the folder of a log, and appends its output to that log.
 ///
 /// # Errors
-/// When the log cannot be opened or the program not be started.
+/// When the log cannot be opened or the program cannot be started.
 pub fn spawn(mut command: Command, log: &Path) -> anyhow::Result<Child> {
     let out = File::options().create(true).append(true).open(log).with_context(|| log.display().to_string())?;
     let folder = log.parent().context("a log lies in a folder")?;
     command.current_dir(folder).stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
     for (name, _) in std::env::vars_os() {
-        // What the caller's shell says is for other nodes.
+        // Configuration in the environment of the caller's shell is not meant for this process.
         if name.to_string_lossy().starts_with("GATEWAY_") {
             command.env_remove(name);
         }
@@ -178,7 +178,7 @@ pub fn spawn(mut command: Command, log: &Path) -> anyhow::Result<Child> {
 /// A node that is a member, or was about to become one.
 pub struct Node {
     pub home: Home,
-    /// What it lives on, where that can go wrong.
+    /// The disk that holds its data, if the world has faulty disks.
     pub disk: Option<FaultyDisk>,
     child: Option<Child>,
 }
@@ -188,7 +188,7 @@ impl Node {
         Self { home, disk, child: None }
     }
 
-    /// Starts it, unless it runs.
+    /// Starts the process, unless it runs.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -199,27 +199,29 @@ impl Node {
         Ok(())
     }
 
-    /// Whether its process is there, be it stopped.
+    /// Whether the process exists, paused or not.
     pub fn is_running(&mut self) -> bool {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
-    /// How its process ended by itself, once it has, and the process's id.
+    /// The id and the exit status of its process, if that has ended by itself.
     pub fn ended(&mut self) -> Option<(u32, std::process::ExitStatus)> {
         let child = self.child.as_mut()?;
         child.try_wait().ok().flatten().map(|status| (child.id(), status))
     }
 
-    /// Its disk.
+    /// The disk that holds its data.
     ///
     /// # Errors
-    /// When the world was made without disks that can go wrong.
+    /// When the world was made without faulty disks.
     pub fn disk(&self) -> anyhow::Result<&FaultyDisk> {
         self.disk.as_ref().context("this world's disks cannot go wrong")
     }
 
+    /// Sends a signal to the process.
+    ///
     /// # Errors
-    /// When it does not run: its process id may be another's by now.
+    /// When it does not run: its process id may belong to another process by now.
     pub fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
         let child = self.child.as_mut().context("it was not started")?;
         ensure!(matches!(child.try_wait(), Ok(None)), "it does not run");
@@ -227,10 +229,10 @@ impl Node {
         kill(Pid::from_raw(pid), signal).with_context(|| format!("{signal} to process {pid}"))
     }
 
-    /// Ends it at once; it has given up its ports when this returns.
+    /// Kills the process. Its ports are free when this returns.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// When the kill fails.
     pub fn kill(&mut self) -> anyhow::Result<()> {
         if let Some(mut child) = self.child.take() {
             child.kill()?;

@@ -1,9 +1,9 @@
-//! What holds up a node's peers on their way: a process before the node's peer port, since a queue in the kernel could delay
-//! what leaves but not let one connection overtake another.
+//! Delays the traffic between a node and its peers: a process in front of the node's peer port. A queue in the kernel
+//! could delay packets, but not let one connection overtake another.
 //!
-//! Each piece waits for as long as the two ends say and for up to as long again as they spread. On one connection pieces keep
-//! their order; nodes have several to each other, so that votes, entries and calls arrive in another order than they were
-//! said in.
+//! Each piece waits for the sum of the delays of both ends, plus a random time up to the sum of their spreads. Pieces
+//! of one connection keep their order. Nodes have several connections to each other, so votes, entries and calls may
+//! overtake each other.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -23,20 +23,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// What is read at once; pieces of it share their delay.
+/// The most bytes read at once. The bytes of a piece share one delay.
 const PIECE: usize = 16 << 10;
 
-/// Pieces of a direction that are on their way; the sender waits beyond that, as on a long wire.
+/// Pieces in flight per direction; beyond that the relay stops reading.
 const UNDER_WAY: usize = 256;
 
-/// For the node behind it to take a connection.
+/// Timeout for a connection to the node behind the relay.
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// How long what comes from an end, or goes to it, is held up, in milliseconds.
+/// Delay of everything from and to one end, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
     pub least: u16,
-    /// Up to so much more, drawn for each piece.
+    /// Upper bound of the random addition, which is drawn for each piece.
     pub spread: u16,
 }
 
@@ -50,7 +50,7 @@ impl Hold {
     }
 }
 
-/// The holds in force, as the runner tells a relay of them: of the node behind it, and of its peers by their addresses.
+/// The delays in force, as the runner sends them to a relay: of its own node, and of that node's peers by address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holds {
     pub own: Hold,
@@ -63,14 +63,14 @@ impl Holds {
     }
 }
 
-/// The relay of a place, as its runner has it. It ends with it.
+/// The runner's handle of the relay of a place. Dropping it ends the relay.
 #[derive(Debug)]
 pub struct Relay {
     child: Child,
 }
 
 impl Relay {
-    /// Starts one in a network namespace.
+    /// Starts a relay in a network namespace.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -83,10 +83,10 @@ impl Relay {
         Ok(Self { child: command.spawn().context("ip cannot be run")? })
     }
 
-    /// Puts these holds in force.
+    /// Sets the delays in force.
     ///
     /// # Errors
-    /// When it is gone.
+    /// When the relay is gone.
     pub fn tell(&mut self, holds: &Holds) -> anyhow::Result<()> {
         let input = self.child.stdin.as_mut().context("its input is open")?;
         writeln!(input, "{}", serde_json::to_string(holds)?)?;
@@ -101,10 +101,10 @@ impl Drop for Relay {
     }
 }
 
-/// Relays until the input ends; each line of it says which [`Holds`] are in force from then on.
+/// Relays until standard input ends. Each line of the input is the [`Holds`] in force from then on.
 ///
 /// # Errors
-/// When the address cannot be listened on, or a line makes no sense.
+/// When the address cannot be bound, or a line cannot be parsed.
 pub async fn run(listen: SocketAddr, node: SocketAddr) -> anyhow::Result<()> {
     let holds = Arc::new(RwLock::new(Holds::default()));
     let listener = TcpListener::bind(listen).await.with_context(|| listen.to_string())?;
@@ -119,17 +119,17 @@ pub async fn run(listen: SocketAddr, node: SocketAddr) -> anyhow::Result<()> {
 
 async fn accept(listener: TcpListener, node: SocketAddr, holds: Arc<RwLock<Holds>>) {
     loop {
-        // One that could not be accepted was the peer's to lose.
+        // A failed accept means that the peer has given its connection up.
         let Ok((outside, peer)) = listener.accept().await else { continue };
         let holds = holds.clone();
         tokio::spawn(async move {
-            // A node that is not there: the connection closes.
+            // If the node is down, the peer's connection is closed.
             let Ok(Ok(inside)) = tokio::time::timeout(CONNECT, TcpStream::connect(node)).await else { return };
             let _ = (outside.set_nodelay(true), inside.set_nodelay(true));
             let (from_peer, to_peer) = outside.into_split();
             let (from_node, to_node) = inside.into_split();
             let hold = || holds.read().of(peer.ip());
-            // When one direction ends, so does the other: a node that died answers nobody.
+            // The end of one direction ends the other as well: a node that died answers nobody.
             tokio::select! {
                 () = pass(from_peer, to_node, &hold) => {}
                 () = pass(from_node, to_peer, &hold) => {}
@@ -138,7 +138,7 @@ async fn accept(listener: TcpListener, node: SocketAddr, holds: Arc<RwLock<Holds
     }
 }
 
-/// Passes pieces on, each when its time has come, and none before the one that it follows.
+/// Forwards pieces in order, each once its delay has passed.
 async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, hold: &impl Fn() -> Hold) {
     let (queue, mut under_way) = mpsc::channel::<(Instant, BytesMut)>(UNDER_WAY);
     let reading = async move {
@@ -165,7 +165,7 @@ async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin,
     tokio::pin!(reading);
     tokio::select! {
         () = writing => {}
-        // What was read before the end still arrives: the writer ends when the queue is empty.
+        // Pieces read before the end still arrive: the writer ends when the queue is empty.
         () = async { (&mut reading).await; std::future::pending().await } => {}
     }
 }

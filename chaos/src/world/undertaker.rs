@@ -1,4 +1,4 @@
-//! What ends a world when its runner ends, whichever way: a process that waits for the end of a pipe.
+//! Cleans a world up when its runner ends, whichever way: a process that waits for the end of a pipe.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use anyhow::Context;
 
 use crate::commands::said;
 
-/// Names of namespaces and bridges of all runners; a runner's process id follows, and a letter for each of its worlds.
+/// Prefix of all runners' namespaces and bridges, followed by the runner's process id and a letter for each world.
 const PREFIX: &str = "gwc";
 
-/// Ends the processes of a folder, removes the namespaces and the bridge of a name, and then, unless it is kept, the
-/// folder. A mount below the folder is taken off first.
+/// Kills the processes of a folder, removes the namespaces and the bridge of a name, unmounts what is mounted below the
+/// folder, and removes the folder or marks it as kept.
 const SCRIPT: &str = r#"cat
 mine() { ip netns list | cut -d' ' -f1 | grep "^$1-"; }
 for n in $(mine "$2"); do ip netns pids "$n" | xargs -r kill -9; done
@@ -22,7 +22,7 @@ ip link del "$2"
 for m in $(cut -d' ' -f2 /proc/self/mounts | grep "^$1/"); do umount -l "$m"; done
 if [ -n "$3" ]; then touch "$1/kept"; else rm -rf "$1"; fi"#;
 
-/// The name of a runner's world.
+/// The name of a world of this runner.
 pub fn name(world: u8) -> String {
     format!("{PREFIX}{}{}", std::process::id(), char::from(b'a' + world % 26))
 }
@@ -32,19 +32,21 @@ pub fn folder(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("gateway-chaos-{name}"))
 }
 
-/// Does its work when it is dropped, or when this process is no more.
+/// Cleans up when it is dropped, or when this process ends.
 #[derive(Debug)]
 pub struct Undertaker {
     child: Child,
 }
 
 impl Undertaker {
+    /// Starts the process that will clean up.
+    ///
     /// # Errors
     /// When no shell can be started.
     pub fn start(name: &str, keep: bool) -> anyhow::Result<Self> {
         use std::os::unix::process::CommandExt;
         let mut command = command(name, keep);
-        // Ctrl-C ends the runner's group; this one is wanted after that.
+        // Ctrl-C ends the runner's process group; this process must outlive it.
         let child = command.stdin(Stdio::piped()).process_group(0).spawn().context("sh cannot be started")?;
         Ok(Self { child })
     }
@@ -64,10 +66,10 @@ fn command(name: &str, keep: bool) -> Command {
     command
 }
 
-/// Removes what runners that were killed together with their undertakers have left.
+/// Cleans up after runners that were killed together with their undertakers.
 ///
 /// # Errors
-/// When the system does not say what is there.
+/// When namespaces, bridges or folders cannot be listed.
 pub fn remove_leftovers() -> anyhow::Result<()> {
     let named = said("ip", &["netns", "list"])? + &said("ip", &["-brief", "link", "show", "type", "bridge"])?;
     let mut names: BTreeSet<String> = named.lines().filter_map(world_of).collect();
@@ -83,7 +85,7 @@ pub fn remove_leftovers() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The world that something is named after.
+/// The name of the world that a namespace, bridge or folder belongs to.
 fn world_of(found: &str) -> Option<String> {
     let rest = found.strip_prefix(PREFIX)?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).filter(|digits| *digits > 0)?;

@@ -1,7 +1,7 @@
-//! The wires between the nodes: a network namespace for each, joined by a bridge, cut and made lossy with nftables.
+//! The network between the nodes: a network namespace for each, joined by a bridge; cuts and loss with nftables.
 //!
-//! The bridge's own address is the host's: the simulator, the receivers and whoever calls the nodes have it. The
-//! [undertaker](super::undertaker) removes all of it, by its name.
+//! The bridge's own address is the host's; the simulator, the receivers and clients of the nodes use it. The
+//! [undertaker](super::undertaker) removes everything by its name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,45 +12,45 @@ use serde::{Deserialize, Serialize};
 
 use crate::commands::{feed, run};
 
-/// What to say where the system does not let a world be made.
+/// Error message for a system on which no world can be made.
 pub const NEEDED: &str =
     "a chaos world needs root, network namespaces, bridges and nftables (packages iproute2 and nftables)";
 
-/// The host's part of its own address; nodes have their place's.
+/// Last byte of the host's address. A node's is its place.
 const HOST: u8 = 254;
 
-/// Subnets of worlds that run at once: 10.213.0.0/24 and those that follow.
+/// Prefix of the subnets of worlds that run at the same time: 10.213.0.0/24 and the following ones.
 const NETWORK: [u8; 2] = [10, 213];
 
-/// How long packets wait at most where the way out is narrow.
+/// Longest time for which packets wait in the queue of a bandwidth limit.
 const QUEUE: &str = "600ms";
 
-/// What packets come from and go to.
+/// Source or destination of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum End {
     /// A node, by its place.
     Place(u8),
-    /// The messaging network. What else the host does, such as calling the nodes and receiving webhooks, is not meant.
+    /// The messaging network. Other traffic of the host, such as requests to nodes and webhooks, is not affected.
     Simulator,
 }
 
-/// Packets that get lost in one direction.
+/// Packet loss in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Cut {
     pub from: End,
     pub to: End,
-    /// Of a hundred.
+    /// Percentage of packets lost.
     pub lost: u8,
 }
 
 impl Cut {
-    /// Nothing gets through from one end to the other.
+    /// Drops all packets from one end to the other.
     pub fn whole(from: End, to: End) -> Self {
         Self { from, to, lost: 100 }
     }
 }
 
-/// Cuts that were made together, and are mended together.
+/// Identifies cuts that begin and end together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CutId(u64);
 
@@ -67,7 +67,7 @@ pub struct Wires {
 }
 
 impl Wires {
-    /// Lays a bridge.
+    /// Creates the bridge.
     ///
     /// # Errors
     /// When the system does not permit it; the message says what is needed.
@@ -93,12 +93,12 @@ impl Wires {
         self.address(HOST)
     }
 
-    /// Every address on the bridge, as a range.
+    /// The subnet of the bridge, in CIDR notation.
     pub fn range(&self) -> String {
         format!("{}/24", self.address(0))
     }
 
-    /// Where a place is reached.
+    /// The address of a place.
     pub fn address(&self, place: u8) -> Ipv4Addr {
         Ipv4Addr::new(NETWORK[0], NETWORK[1], self.subnet, place)
     }
@@ -108,10 +108,10 @@ impl Wires {
         format!("{}-{place}", self.name)
     }
 
-    /// Makes a namespace that is joined to the bridge.
+    /// Creates the namespace of a place, and joins it to the bridge.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// When a system command fails.
     pub fn add(&mut self, place: u8) -> anyhow::Result<()> {
         let (namespace, outer) = (self.namespace(place), format!("{}v{place}", self.name));
         let address = format!("{}/24", self.address(place));
@@ -125,10 +125,10 @@ impl Wires {
         inside(&["link", "set", "eth0", "up"])
     }
 
-    /// Loses packets from now on.
+    /// Drops packets from now on.
     ///
     /// # Errors
-    /// When the system refuses; nothing is cut then.
+    /// When a system command fails; nothing is cut then.
     pub fn cut(&mut self, cuts: Vec<Cut>) -> anyhow::Result<CutId> {
         self.made += 1;
         let id = CutId(self.made);
@@ -142,19 +142,19 @@ impl Wires {
         Ok(id)
     }
 
-    /// Lets packets through again.
+    /// Ends a cut.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// When a system command fails.
     pub fn mend(&mut self, id: CutId) -> anyhow::Result<()> {
         let touched = self.cuts.remove(&id).map(|cuts| touched(&cuts)).unwrap_or_default();
         self.apply(&touched)
     }
 
-    /// Makes a place's way out narrow: what it sends waits in a queue, and gets lost where that is full.
+    /// Limits the bandwidth of what a place sends: packets wait in a queue, and are dropped when it is full.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// When a system command fails.
     pub fn narrow(&mut self, place: u8, kbit: u32) -> anyhow::Result<()> {
         let rate = format!("{kbit}kbit");
         let queue = ["root", "tbf", "rate", &rate, "burst", "3000", "latency", QUEUE];
@@ -162,10 +162,10 @@ impl Wires {
         run("tc", &[&["-n", &self.namespace(place), "qdisc", "replace", "dev", "eth0"], &queue[..]].concat())
     }
 
-    /// Makes a place's way out wide again.
+    /// Removes the bandwidth limit of a place.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// When a system command fails.
     pub fn widen(&mut self, place: u8) -> anyhow::Result<()> {
         if self.narrowed.remove(&place) {
             run("tc", &["-n", &self.namespace(place), "qdisc", "del", "dev", "eth0", "root"])?;
@@ -173,10 +173,10 @@ impl Wires {
         Ok(())
     }
 
-    /// Lets everything through again.
+    /// Ends all cuts and bandwidth limits.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// When a system command fails.
     pub fn mend_all(&mut self) -> anyhow::Result<()> {
         for place in std::mem::take(&mut self.narrowed) {
             self.narrowed.insert(place);
@@ -186,7 +186,7 @@ impl Wires {
         self.apply(&self.places)
     }
 
-    /// Puts the rules of these places in force, each set in one step.
+    /// Puts the rules of places in force, each place's set atomically.
     fn apply(&self, places: &BTreeSet<u8>) -> anyhow::Result<()> {
         for place in places.intersection(&self.places) {
             let rules = self.rules(*place);
@@ -195,7 +195,7 @@ impl Wires {
         Ok(())
     }
 
-    /// What a namespace lets through: peers are cut off where their packets arrive, the simulator in both directions.
+    /// The nftables rules of a namespace: packets of peers are dropped on arrival, the simulator's in both directions.
     fn rules(&self, place: u8) -> String {
         let (mut arriving, mut leaving) = (String::new(), String::new());
         for cut in self.cuts.values().flatten() {
@@ -204,7 +204,7 @@ impl Wires {
                 lost => format!("numgen random mod 100 < {lost} drop"),
             };
             let (host, port) = (self.host(), self.simulator_port);
-            // Writing to a String does not fail.
+            // Writing to a `String` cannot fail.
             let _ = match (cut.from, cut.to) {
                 (End::Place(from), End::Place(to)) if to == place => {
                     writeln!(arriving, "ip saddr {} {verdict}", self.address(from))
@@ -226,7 +226,7 @@ impl Wires {
     }
 }
 
-/// The places whose rules a cut is part of.
+/// The places whose rules the cuts affect.
 fn touched(cuts: &[Cut]) -> BTreeSet<u8> {
     let places = cuts.iter().flat_map(|cut| [cut.from, cut.to]);
     places.filter_map(|end| if let End::Place(place) = end { Some(place) } else { None }).collect()

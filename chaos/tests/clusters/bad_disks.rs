@@ -1,5 +1,5 @@
-//! Nodes on disks that fail, under load: they stop and name the file, the others go on, and a power cut takes nothing that
-//! was promised. Needs root and `/dev/fuse`; some 40 s each on a machine that is not busy.
+//! Nodes on faulty disks, under load: they stop and name the file, the others go on, and a power cut loses nothing that
+//! was promised. Needs root and `/dev/fuse`; each test takes some 40 s on an idle machine.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -16,14 +16,14 @@ use tests::wait::{check, eventually};
 
 use crate::rooted_machine;
 
-/// For a node to find its disk bad, or to catch up, on a busy machine.
+/// Timeout for a node to detect a disk fault, or to catch up, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const NODES: [u64; 3] = [1, 2, 3];
 const VICTIM: u64 = 3;
-/// Sends a second.
+/// Sends per second.
 const RATE: u32 = 60;
 
-/// A cluster, its customer's channels, and somebody to write to.
+/// A cluster, its customer's channels, and a recipient.
 struct Scene {
     cluster: Cluster,
     tenant: Tenant,
@@ -36,7 +36,7 @@ impl Scene {
         Self::with(Options::default()).await
     }
 
-    /// On nodes that do not look for room: so that their disks fill up.
+    /// With nodes that do not check for free space, so that their disks fill up.
     async fn careless() -> Self {
         let mark = |mark| format!("--set=disk.{mark}={{ percent = 0, most_bytes = 0, least_bytes = 0 }}");
         Self::with(["low", "full"].into_iter().fold(Options::default(), |options, name| options.arg(&mark(name)))).await
@@ -58,19 +58,19 @@ impl Scene {
         Load::start(&self.tenant, &self.channels, &self.to, nodes, RATE)
     }
 
-    /// From now on, the folder of a node that is down lies on a disk that may fail.
+    /// Mounts a faulty disk over the folder of a node that is down.
     fn disk(&self, node: u64) -> FaultyDisk {
         FaultyDisk::mount(&format!("node-{node}"), &self.cluster.node(node).data).unwrap()
     }
 
-    /// What a node wrote to its log since it was that long, once its process has ended.
+    /// Waits for the end of a node's process, and returns its log from byte `log_from` on.
     async fn gave_up(&self, node: u64, log_from: usize) -> String {
         let running = self.cluster.node(node);
         eventually("it stops", PATIENCE, async || check(!is_running(running.pid), "it still runs")).await;
         String::from_utf8_lossy(&fs::read(running.log).unwrap()[log_from..]).into_owned()
     }
 
-    /// Cuts the power of nodes: their processes die, and what was not synced is lost.
+    /// Cuts the power of nodes: their processes are killed, and unsynced data is lost.
     async fn cut_power(&self, disks: &BTreeMap<u64, FaultyDisk>, nodes: &[u64], loss: Loss) {
         let accepted = self.tenant.simulator().stat("accepted").await;
         self.cluster.kill_all(nodes);
@@ -86,7 +86,7 @@ impl Scene {
         }
     }
 
-    /// The ids of all messages that are stored.
+    /// The ids of all stored messages.
     async fn history(&self) -> HashSet<String> {
         let (api, mut ids, mut cursor) = (self.tenant.any(), HashSet::new(), String::new());
         loop {
@@ -99,7 +99,7 @@ impl Scene {
         }
     }
 
-    /// Waits until all replicas have applied the same, and compares what they hold.
+    /// Waits until all replicas have applied the same entries, and compares their states.
     async fn replicas_are_equal(&self) {
         let equal = eventually("all replicas have applied the same", PATIENCE, async || {
             let mut states: BTreeMap<u64, Vec<(u64, Value)>> = BTreeMap::new();
@@ -150,7 +150,7 @@ async fn a_node_whose_disk_fails_stops_and_names_the_file_while_sends_go_on() {
         let told = scene.gave_up(VICTIM, log_from).await;
         assert!(told.contains("it cannot go on safely"), "{what}: {told}");
         assert!(told.contains(said) && told.contains(&format!("node-{VICTIM}/")), "{what}: {told}");
-        // What a sync had refused is not on the disk, whatever was written.
+        // Data whose sync has failed is not on the disk, although it was written.
         disk.crash(Loss::SomePages { seed: seed as u64 }).unwrap();
         disk.set(Faults::default());
     }
@@ -161,17 +161,17 @@ async fn a_node_whose_disk_fails_stops_and_names_the_file_while_sends_go_on() {
     scene.replicas_are_equal().await;
 }
 
-/// A disk of which so much is left.
+/// A disk with this much free space.
 fn nearly_full(mib: u64) -> Faults {
     Faults { free: Some(mib << 20), ..Faults::default() }
 }
 
-/// Below the second mark of any disk that is large enough to build on, and above its half; and below that.
+/// Free space below the second mark of any disk large enough to build on, but above its half; and below that half.
 const FULL_MIB: u64 = 700;
 const BRIM_MIB: u64 = 40;
 
 impl Scene {
-    /// Waits until a node says of its disk what is expected.
+    /// Waits until the disk check of a node has this level.
     async fn says_of_its_disk(&self, node: u64, level: &str) {
         eventually(&format!("the disk of node {node} is {level}"), PATIENCE, async || {
             let operator = self.cluster.operator(1, &self.tenant.client);
@@ -210,7 +210,7 @@ async fn a_replica_without_room_ends_nothing_and_catches_up_when_room_is_made() 
     disk.set(Faults::default());
     scene.says_of_its_disk(VICTIM, "ok").await;
     let report = load.end().await;
-    // Until its leadership has moved, an owner that cannot write any more refuses, and says so.
+    // Until its leadership has moved, an owner without space refuses sends with this code.
     let failures: Vec<_> = report.failures.iter().filter(|failure| !failure.contains("storage_full")).collect();
     assert!(failures.is_empty(), "of {} sends: {failures:?}", report.taken.len());
     assert!(report.failures.len() < report.taken.len() / 10, "{} were refused", report.failures.len());
@@ -242,7 +242,7 @@ async fn disks_that_are_full_everywhere_hold_what_would_fill_them_and_end_no_nod
         check(status == 503, format!("it answers {status}"))
     })
     .await;
-    // Sends are refused, again and again, and what the network brings waits.
+    // Sends are refused every time, and inbound messages wait.
     for _ in 0..50 {
         let refused = send().await;
         refused.expect_error(503, "storage_full");
@@ -293,7 +293,7 @@ async fn what_was_accepted_outlives_power_cuts_of_one_node_and_of_all() {
     scene.cut_power(&disks, &NODES, Loss::SomePages { seed: 11 }).await;
     let report = load.end().await;
     scene.all_connected().await;
-    // While all were dead nothing was taken, and nothing promised.
+    // While all nodes were down nothing was accepted or promised.
     report.prove(&scene.tenant.simulator()).await;
     let stored = scene.history().await;
     let missing: Vec<_> = report.taken.iter().filter(|id| !stored.contains(*id)).collect();

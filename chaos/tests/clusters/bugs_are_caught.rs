@@ -1,5 +1,5 @@
-//! Faults of the product, put back on purpose: each is found by the judge of the invariant that it breaks, and without it
-//! the same run holds. `gateway-chaos prove` does it with many seeds, and with the faults that are not here. Takes some
+//! Bugs of the product that are put back on purpose: each is found by the check of the invariant that it breaks, and
+//! without it the same run holds. `gateway-chaos prove` runs many seeds, and the bugs that are missing here. Takes some
 //! five minutes, needs root and `/dev/fuse`.
 
 use chaos::mutation::Bug;
@@ -9,7 +9,7 @@ use crate::rooted_machine;
 
 const SEED: u64 = 100;
 
-/// What is put back in one run each. What shares a run breaks none of the other's invariants.
+/// The bugs of each run. Bugs that share a run do not break each other's invariants.
 const RUNS: &[&[Bug]] = &[
     &[Bug::IgnoreFence],
     &[Bug::ServeStaleKey],
@@ -46,7 +46,7 @@ async fn each_fault_put_back_is_found_and_without_it_the_same_run_holds() {
             Outcome::Missed { missing, last } => missed.push(format!("{bugs:?} did not break {missing:?}\n{last}")),
         }
     }
-    // It tells what its nodes logged when a test fails; what was missed is to be the last that is said.
+    // Dropped first: a failing test prints its nodes' logs, and the list of missed bugs should come last.
     drop(ground);
     assert!(missed.is_empty(), "not found:\n{}", missed.join("\n"));
 }

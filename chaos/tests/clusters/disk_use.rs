@@ -1,4 +1,4 @@
-//! A node's folder under steady load stops growing. Takes 45 s.
+//! A node's folder stops growing under steady load. Takes 45 s.
 
 use std::time::Duration;
 

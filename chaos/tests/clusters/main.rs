@@ -1,4 +1,4 @@
-//! Clusters that are broken on purpose, and judged. Each test keeps two cores busy, so they come one after the other.
+//! Tests with faults injected into clusters. Each keeps two cores busy, so they run one after the other.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -9,13 +9,13 @@ mod quick_run;
 
 use tokio::sync::{Mutex, MutexGuard};
 
-/// The machine, for one test: two at once would wait for each other, and neither cluster would heal in time.
+/// Reserves the machine for one test: two at once would slow each other down, and neither cluster would heal in time.
 async fn machine() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::const_new(());
     ALONE.lock().await
 }
 
-/// The machine as [`machine`], where this process may make networks and mount disks; `None`, and a line that says so, elsewhere.
+/// As [`machine`], if this process may create networks and mount disks; otherwise `None`, and a line that says so.
 async fn rooted_machine() -> Option<MutexGuard<'static, ()>> {
     if chaos::commands::lacks_root() {
         return None;

@@ -1,5 +1,5 @@
-//! The fuzz targets as ordinary tests: over the corpus, over what this release writes, and over some thousand inputs that
-//! are made of both. `cargo fuzz` runs the same targets for longer: see `fuzz/README.md`.
+//! The fuzz targets as ordinary tests: over the corpus, over valid inputs of this release, and over some thousand
+//! mutations of both. `cargo fuzz` runs the same targets for longer: see `fuzz/README.md`.
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRu
 use raft::transport::STACK_BYTES;
 use tests::sources::checkout;
 
-/// Mutated inputs of each target. The seed is fixed: what CI finds is found again.
+/// Mutated inputs of each target. The seed is fixed, so that a finding in CI can be reproduced.
 const INPUTS: u32 = 3000;
 const SEED: [u8; 32] = *b"the gateway's readers are fuzzed";
 
@@ -23,7 +23,7 @@ fn names(folder: &Path) -> BTreeSet<String> {
     files.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect()
 }
 
-/// What the target should read, and what it once stumbled over.
+/// Valid inputs of the target, and its corpus, which includes former findings.
 fn good_inputs(target: &Target) -> Vec<Vec<u8>> {
     let corpus = folder("corpus").join(target.name);
     let seeds = fs::read_dir(&corpus).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap());
@@ -41,7 +41,7 @@ fn every_target_has_a_program_and_a_corpus() {
     }
 }
 
-/// Runs it with the stack that readers have.
+/// Runs `work` with the stack size of the threads that parse in production.
 fn as_readers_do(work: fn()) {
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(work).unwrap();
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -63,7 +63,7 @@ fn what_is_made_of_good_inputs_is_read_or_refused() {
 
 fn mutations_are_read_or_refused() {
     for target in TARGETS {
-        // `FUZZ_INPUTS` tries more of them.
+        // Set `FUZZ_INPUTS` to try more of them.
         let cases = std::env::var("FUZZ_INPUTS").map_or(INPUTS, |inputs| inputs.parse().unwrap());
         let config = Config { cases, failure_persistence: None, ..Config::default() };
         let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &SEED));

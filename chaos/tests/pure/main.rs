@@ -1,4 +1,4 @@
-//! What needs no cluster of processes: the simulation of one, and readers of foreign bytes.
+//! Tests without a cluster of processes: the simulation, and parsers of bytes from outside.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

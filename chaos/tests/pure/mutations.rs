@@ -1,4 +1,4 @@
-//! The patches of planted faults (`chaos/mutations`), which `make test-all` builds.
+//! The patches of bugs that are put back (`chaos/mutations`), which `make test-all` builds.
 
 use std::fs;
 use std::io::Write;

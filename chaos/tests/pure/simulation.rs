@@ -1,5 +1,5 @@
-//! The gateway's core on simulated time: kept seeds, fresh ones, and bugs that are put back and have to be found.
-//! `gateway-sim run --seeds 0..5000` goes on from there.
+//! The gateway's core on simulated time: seeds of the corpus, fresh seeds, and bugs that are put back and must be
+//! found. `gateway-sim run --seeds 0..5000` runs more.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -16,8 +16,8 @@ use raft::host::{LogLimits, Timing};
 use raft::machine::{GroupId, Machine, Position, State, View};
 use raft::simulation::{Chance, Crash, Life, Observer, World, WorldConfig, clock};
 
-/// The seeds of every test beside those that are kept: as many of them as there is time for, but the first `LEAST` at any
-/// rate. No more than two processors run in that time, so that a faster machine judges the code by the same seeds.
+/// Fresh seeds of every test, besides those of the corpus: as many as there is time for, but at least the first
+/// `LEAST`. They use two processors at most, so that faster machines run about the same seeds.
 const FRESH: Range<u64> = 10_000..10_700;
 const LEAST: usize = 10;
 const TIME: Duration = Duration::from_secs(30);
@@ -26,7 +26,7 @@ const TIME: Duration = Duration::from_secs(30);
 const LOOK: &str =
     "look with gateway-sim run --seed N --trace; once it is mended, keep it in chaos/simulation-corpus.txt";
 
-/// Runs seeds on two threads until they or the time are used up, and says how many were run and what did not hold.
+/// Runs seeds on two threads until all are done or the time is up. Returns how many were run, and the violations.
 fn run_all(seeds: &[u64], least: usize, time: Duration) -> (usize, Vec<String>) {
     let began = Instant::now();
     let next = AtomicUsize::new(0);
@@ -59,7 +59,7 @@ fn a_send_costs_nine_nodes_hardly_more_messages_and_entries_than_three_and_each_
     {
         assert!(few > 1.0 && many < few * 1.1, "{what}: {few:.2} and {many:.2}");
     }
-    // The fewer groups share a disk, the fewer entries share a sync: each disk has less to do, and all of them together more.
+    // The fewer groups share a disk, the fewer entries share a sync: less work for each disk, but more in total.
     let of_a_disk = |costs: Costs| costs.syncs * costs.sends_per_second / costs.nodes as f64;
     assert!(of_a_disk(nine) < of_a_disk(three), "{three:?}, {nine:?}");
     assert!(nine.sends_per_second > three.sends_per_second * 0.9, "{three:?}, {nine:?}");
@@ -80,7 +80,7 @@ fn the_kept_seeds_and_fresh_ones_hold() {
 fn the_same_seed_is_the_same_run() {
     for seed in 0..2 {
         let first = run(seed, None, false);
-        // Another thread has other hash tables, and other numbers in its own dice.
+        // Another thread has other hash seeds, and another state of its own random generator.
         let again = std::thread::spawn(move || run(seed, None, false)).join().unwrap();
         assert_eq!((first.hash, first.counts), (again.hash, again.counts), "seed {seed}");
     }
@@ -92,7 +92,7 @@ fn a_sync_that_is_skipped_is_found() {
     found_within(Bug::SkipSync, 100);
 }
 
-/// Runs seeds from 0 until one shows the bug; without it, the same plan holds.
+/// Runs seeds from 0 until one shows the bug; without it, the same plan must hold.
 fn found_within(bug: Bug, most: u64) {
     found_among(bug, 0..most);
 }
@@ -111,7 +111,7 @@ fn a_vote_that_is_forgotten_is_found() {
 
 #[test]
 fn an_update_that_is_applied_as_often_as_it_arrives_is_found() {
-    // As many as it takes where nobody knows which, from near one that shows it: those before it take a minute.
+    // As many seeds as the bug may need, but beginning near one that shows it: the earlier seeds would take a minute.
     found_among(Bug::NoRepeatCheck, 40..240);
 }
 
@@ -155,7 +155,7 @@ fn a_snapshot_that_lost_its_tail_is_found() {
     found_within(Bug::CutSnapshot, 10);
 }
 
-/// Keeps nothing.
+/// A state machine without state.
 struct Idle;
 
 impl Machine for Idle {
@@ -209,7 +209,7 @@ fn a_node_that_has_just_started_elects_nobody_while_a_leader_may_count_on_it() {
                 world.router().cut(one, another);
                 world.router().cut(another, one);
             };
-            // Only the follower keeps to the leader, and then nobody hears that any more.
+            // First only the follower still reaches the leader, then the leader is cut off completely.
             cut(leader, other);
             clock::sleep(Timing::WAN.election_max * 2).await;
             cut(leader, follower);

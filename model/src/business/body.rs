@@ -11,14 +11,16 @@ use crate::member::fold_email;
 
 const MOST_WEBSITES: usize = 2;
 const MOST_IMAGES: usize = 10;
-/// Products that one call names.
+/// Maximum number of products in one call.
 const MOST_PRODUCTS: usize = 100;
 
-/// The highest price: what a JSON number holds exactly.
+/// Highest price: the largest integer that a JSON number holds exactly.
 const HIGHEST_PRICE: u64 = (1 << 53) - 1;
 
+/// Parses a patch of the profile.
+///
 /// # Errors
-/// `invalid_request` with every broken rule, here and below.
+/// `invalid_request` with all violations, as in the functions below.
 pub fn read_profile_changes(body: &Body) -> Result<ProfileChanges, CallError> {
     body.read_patch(|fields| {
         let websites = fields.list_or_empty("websites", MOST_WEBSITES, rule::web_url);
@@ -78,7 +80,7 @@ pub fn read_product_changes(body: &Body) -> Result<ProductChanges, CallError> {
     })
 }
 
-/// A collection's name and its first products.
+/// Parses a collection's name and its first products.
 pub fn read_collection(body: &Body) -> Result<(String, Vec<String>), CallError> {
     body.read(|fields| {
         let name = fields.required("name", rule::text(1..=100));
@@ -103,7 +105,7 @@ fn product_id(value: &Value) -> Judged<String> {
     rule::text(1..=255)(value)
 }
 
-/// An e-mail address, as it is written.
+/// An e-mail address, kept as written.
 fn email(value: &Value) -> Judged<String> {
     let text = rule::described(|| json!({ "format": "email" }), rule::text(3..=254))(value)?;
     if fold_email(&text).is_some() {
@@ -118,7 +120,7 @@ fn email(value: &Value) -> Judged<String> {
 mod tests {
     use super::*;
 
-    /// The first issue that a parser finds, as `path code`.
+    /// The first issue of a parser, as `path code`.
     fn issue<T>(parser: impl Fn(&Body) -> Result<T, CallError>, body: Value) -> String {
         let refused = parser(&body.clone().try_into().unwrap()).err().unwrap_or_else(|| panic!("{body} is taken"));
         let details = refused.details.unwrap();

@@ -1,11 +1,11 @@
-//! Currencies by their codes in ISO 4217.
+//! Currency codes of ISO 4217.
 
 use serde_json::{Value, json};
 
 use crate::field::{Judged, rule};
 use crate::issue::{IssueCode, Violation};
 
-/// The codes of what is paid with; precious metals, funds and test codes are none.
+/// Codes of currencies in circulation, without precious metals, funds and test codes.
 const CODES: &str = "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD \
     CAD CDF CHF CLP CNY COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD \
     HKD HNL HTG HUF IDR ILS INR IQD IRR ISK JMD JOD JPY KES KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LYD \

@@ -1,4 +1,4 @@
-//! When a business is open.
+//! Opening hours of a business.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,10 +48,10 @@ crate::words! {
     }
 }
 
-/// Reads `{ timezone, days }`.
+/// Parses `{ timezone, days }`.
 pub(super) fn read(fields: &Fields<'_>) -> Option<Hours> {
     let timezone = fields.required("timezone", timezone);
-    // Every day is read before one is given up, so that all issues are reported.
+    // All days are read before the list is rejected, so that all issues are reported.
     let days: Vec<Option<DayHours>> = fields.required_objects("days", MOST_DAYS)?.iter().map(read_day).collect();
     let days: Vec<DayHours> = days.into_iter().collect::<Option<_>>()?;
     if days.iter().enumerate().any(|(at, day)| days[..at].iter().any(|other| other.day == day.day)) {
@@ -107,7 +107,7 @@ fn time_of_day(value: &Value) -> Judged<String> {
     }
 }
 
-/// A name as the time zone database has them. Whether it has this one, the network says.
+/// A name in the form of the time zone database; the network decides whether it exists.
 fn timezone(value: &Value) -> Judged<String> {
     let text = rule::described(
         || json!({ "pattern": "^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z][A-Za-z0-9_+-]*)*$" }),

@@ -1,4 +1,4 @@
-//! What a parser would read of a body: its JSON Schema, written by the parser that judges it.
+//! The JSON Schema of a body, recorded by running the parser that validates it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Judged, rule};
 
-/// One object of a body. The fields that a parser asks for note themselves here.
+/// The schema of one object of a body; the fields that a parser asks for are recorded here.
 #[derive(Debug, Default)]
 pub struct Outline(Mutex<Object>);
 
@@ -15,16 +15,16 @@ pub struct Outline(Mutex<Object>);
 struct Object {
     fields: BTreeMap<String, Noted>,
     required: BTreeSet<String>,
-    /// A patch names at least one field.
+    /// The object is a patch, which must name at least one field.
     patch: bool,
-    /// What holds between the fields.
+    /// Constraints between fields.
     between: Map<String, Value>,
 }
 
-/// How often a field's rule holds.
+/// Whether a field's rule applies once or to each item of a list.
 #[derive(Clone, Copy, Debug)]
 pub enum Times {
-    /// The field is one value.
+    /// The field is a single value.
     Once,
     /// The field is a list with `least` to `most` items.
     List { least: usize, most: usize },
@@ -56,30 +56,30 @@ impl Outline {
         self.lock().required.insert(key.to_owned());
     }
 
-    /// A field of which the rule says what it takes when it is asked about `null`.
+    /// Records a field. Its rule is applied to `null`, and the violation tells the schema.
     pub fn note<T>(&self, key: &str, times: Times, nullable: bool, judge: impl FnOnce(&Value) -> Judged<T>) {
         self.put(key, Noted { what: What::Value(rule::wants(judge)), times, nullable });
     }
 
-    /// A field of which the parser itself says what it takes.
+    /// Records a field whose schema the parser states itself.
     pub fn tell(&self, key: &str, schema: Value) {
         self.put(key, Noted { what: What::Value(schema), times: Times::Once, nullable: false });
     }
 
-    /// What holds between fields, as keywords of the object's schema.
+    /// Records constraints between fields, as keywords of the object's schema.
     pub fn between(&self, keywords: Value) {
         let Value::Object(keywords) = keywords else { return };
         let between = &mut self.lock().between;
         for (keyword, more) in keywords {
             match (between.get_mut(&keyword), more) {
-                // A keyword such as `dependentSchemas` may speak of several fields: what it says of each is joined.
+                // A keyword such as `dependentSchemas` may cover several fields: its entries are merged.
                 (Some(Value::Object(known)), Value::Object(more)) => known.extend(more),
                 (_, more) => drop(between.insert(keyword, more)),
             }
         }
     }
 
-    /// A field with fields of its own, which note themselves in what is returned.
+    /// Records a nested object; its fields are recorded in the returned outline.
     pub fn object(&self, key: &str, times: Times, nullable: bool) -> Arc<Self> {
         let inner = Arc::new(Self::default());
         self.put(key, Noted { what: What::Object(inner.clone()), times, nullable });

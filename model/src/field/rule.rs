@@ -1,7 +1,7 @@
-//! The rules that a single value can be held against.
+//! Rules for single values.
 //!
-//! No rule takes `null`: what it answers to `null` holds the JSON Schema of what it takes ([`Violation::wants`]), so that a
-//! rule is its own documentation. A rule that judges more than the rules below say of it is [`described`].
+//! No rule accepts `null`: its violation for `null` carries the JSON Schema of the accepted values
+//! ([`Violation::wants`]), so that a rule documents itself. [`described`] adds what the rule alone cannot tell.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -15,29 +15,29 @@ use crate::issue::{IssueCode, Violation};
 use crate::target::LONGEST_URL;
 use crate::time::Timestamp;
 
-/// A value of another JSON type than `expected`, such as "a string".
+/// The violation of a value whose JSON type is not `expected`, such as "a string".
 pub fn wrong_type(expected: &str) -> Violation {
     Violation::new(IssueCode::Type, format!("must be {expected}"))
 }
 
-/// A string; `keywords` of JSON Schema say what more is wanted of it by whoever asks.
+/// A string; the caller adds `keywords` of JSON Schema for what else it requires.
 pub fn string(value: &Value, keywords: impl FnOnce() -> Value) -> Judged<&str> {
     value.as_str().ok_or_else(|| wrong_type("a string").wanting(json!({ "type": "string" })).also_wanting(&keywords()))
 }
 
-/// The JSON Schema of what a rule takes.
+/// The JSON Schema of the values that a rule accepts.
 pub fn wants<T>(rule: impl FnOnce(&Value) -> Judged<T>) -> Value {
     rule(&Value::Null).err().and_then(|violation| violation.wants().cloned()).unwrap_or(Value::Bool(true))
 }
 
-/// A rule with more to say of what it takes: `keywords` of JSON Schema go over those that the rule tells by itself.
+/// Extends the schema of a rule: `keywords` of JSON Schema override those of the rule itself.
 pub fn described<T>(keywords: impl Fn() -> Value, rule: impl Fn(&Value) -> Judged<T>) -> impl Fn(&Value) -> Judged<T> {
     move |value| {
         rule(value).map_err(|violation| if value.is_null() { violation.also_wanting(&keywords()) } else { violation })
     }
 }
 
-/// A string whose length in Unicode scalar values lies in `length`; as received, without normalisation.
+/// A string whose length, in Unicode scalar values, is in `length`; counted as received, without normalization.
 pub fn text(length: RangeInclusive<usize>) -> impl Fn(&Value) -> Judged<String> {
     move |value| {
         let text = string(value, || json!({ "minLength": length.start(), "maxLength": length.end() }))?;
@@ -60,7 +60,7 @@ pub fn boolean(value: &Value) -> Judged<bool> {
     value.as_bool().ok_or_else(|| wrong_type("true or false").wanting(json!({ "type": "boolean" })))
 }
 
-/// A whole number in `range`. `1.0` counts as whole, as JSON does not tell it from `1`.
+/// A whole number in `range`. `1.0` is accepted, since JSON does not distinguish it from `1`.
 pub fn integer(range: RangeInclusive<u64>) -> impl Fn(&Value) -> Judged<u64> {
     move |value| {
         let wants = || json!({ "type": "integer", "minimum": range.start(), "maximum": range.end() });
@@ -90,7 +90,7 @@ fn within<N: Copy + Display>(number: f64, range: &RangeInclusive<N>, wide: impl 
     Ok(number)
 }
 
-/// An absolute `http` or `https` URL of at most 2,048 characters. Whether it may be fetched is judged elsewhere.
+/// An absolute `http` or `https` URL of at most 2,048 characters. Whether it may be fetched is checked elsewhere.
 pub fn web_url(value: &Value) -> Judged<String> {
     let wants = || json!({ "format": "uri", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?:" });
     let text = described(wants, text(1..=LONGEST_URL))(value)?;
@@ -102,16 +102,16 @@ pub fn web_url(value: &Value) -> Judged<String> {
     }
 }
 
-/// An identifier of any uuid-backed kind.
+/// An identifier of any UUID-backed type.
 pub fn uuid<T: FromStr>(value: &Value) -> Judged<T> {
     let text = string(value, || json!({ "format": "uuid", "maxLength": LONGEST_UUID }))?;
     text.parse().map_err(|_| Violation::new(IssueCode::Format, "must be a uuid"))
 }
 
-/// The length of a uuid with its hyphens.
+/// Length of a hyphenated UUID.
 pub const LONGEST_UUID: usize = 36;
 
-/// The longest way to write a time: nobody has use for more digits of a second.
+/// Longest accepted time, in characters: nobody needs more digits of a second.
 pub const LONGEST_TIME: usize = 64;
 
 pub fn time(value: &Value) -> Judged<Timestamp> {
@@ -121,7 +121,7 @@ pub fn time(value: &Value) -> Judged<Timestamp> {
     })
 }
 
-/// One of a fixed set of words; `parse` knows them, `words` shows them.
+/// One of a fixed set of words: `parse` recognizes them, `words` lists them for people.
 pub fn one_of<T>(words: &[&str], parse: impl Fn(&str) -> Option<T>) -> impl Fn(&Value) -> Judged<T> {
     move |value| {
         let text = string(value, || json!({ "enum": words }))?;
@@ -129,10 +129,10 @@ pub fn one_of<T>(words: &[&str], parse: impl Fn(&str) -> Option<T>) -> impl Fn(&
     }
 }
 
-/// What [`address`] takes, as a regular expression.
+/// The pattern that [`address`] accepts, as a regular expression.
 pub const ADDRESS_OR_DIGITS: &str = "^([0-9]{3,15}|[A-Za-z0-9_-]+@[A-Za-z0-9_.-]+)$";
 
-/// An address, or the bare digits of a phone.
+/// An address, or a phone number as bare digits.
 pub fn address(suffixes: &Suffixes) -> impl Fn(&Value) -> Judged<Address> {
     move |value| {
         let wants = || json!({ "minLength": 3, "maxLength": LONGEST_ADDRESS, "pattern": ADDRESS_OR_DIGITS });
@@ -154,10 +154,10 @@ pub fn address(suffixes: &Suffixes) -> impl Fn(&Value) -> Judged<Address> {
     }
 }
 
-/// The largest metadata, as JSON.
+/// Largest metadata, in bytes of JSON.
 pub const MOST_METADATA_BYTES: usize = 4 * 1024;
 
-/// Free-form metadata: at most 4 KiB of JSON, 50 keys, 64 characters a key.
+/// Free-form metadata: at most 4 KiB of JSON and 50 keys, of at most 64 characters each.
 pub fn metadata(value: &Value) -> Judged<Map<String, Value>> {
     const MOST_KEYS: usize = 50;
     const LONGEST_KEY: usize = 64;
@@ -188,10 +188,9 @@ pub fn metadata(value: &Value) -> Judged<Map<String, Value>> {
     Ok(map.clone())
 }
 
-/// Whether a whole number in it was read as the nearest one that a float holds. What is written `1e30` cannot be told
-/// from it.
+/// Whether a whole number in the value was rounded to a float. `1e30` cannot be told from such a number.
 fn has_number_beyond_64_bits(value: &Value) -> bool {
-    /// 2 to the power of 63: no whole number at or beyond it but those that `u64` holds, which are not read as floats.
+    /// 2 to the power of 63. Whole numbers from here on are read as floats, except those that fit into `u64`.
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     match value {
         Value::Number(number) => number.is_f64() && number.as_f64().is_some_and(|number| number.abs() >= BEYOND),

@@ -1,4 +1,4 @@
-//! Stories: what a channel shows its audience for a day.
+//! Stories, which a channel shows to an audience for a day.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use serde::{Deserialize, Serialize};
 use super::Content;
 use crate::address::Address;
 
-/// How long a story can be seen.
+/// How long a story is visible.
 pub const LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
-/// The most recipients that the network takes at once; a larger audience is told in parts, under one id.
+/// Maximum number of recipients in one message to the network; a larger audience gets the story in parts under one id.
 pub const PART: usize = 500;
 
-/// A story, or the part of it that goes to one part of its audience.
+/// A story, or the part of it for one part of its audience.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Story {
-    /// A text, a picture, a video or a sound.
+    /// The content: text, image, video or audio.
     pub says: Content,
     #[serde(default, skip_serializing_if = "StoryStyle::is_plain")]
     pub style: StoryStyle,
-    /// Who may see it; `None` leaves it to the account's own privacy settings.
+    /// Who may see the story; `None` means the account's privacy settings decide.
     pub recipients: Option<Vec<Address>>,
-    /// From 0.
+    /// The number of this part, from 0.
     pub part: u16,
     pub parts: u16,
 }
@@ -48,7 +48,7 @@ impl Story {
         Self { says, style, recipients, part: 0, parts: 1 }
     }
 
-    /// The parts in which the network is given it.
+    /// Splits the story into the parts that are sent to the network.
     pub fn in_parts(self) -> Vec<Self> {
         match &self.recipients {
             Some(recipients) if recipients.len() > PART => {

@@ -1,5 +1,5 @@
-//! The writer: one for whatever is written, where the library's is compiled anew for each kind of sink, for lists whose length is
-//! not known before, and once more to see whether a list is one of bytes.
+//! The writer: a single implementation for all values. The library's is compiled again for each kind of sink, for lists
+//! of unknown length, and to detect lists of bytes.
 
 use rmp::Marker;
 use rmp::encode::{self, ValueWriteError};
@@ -13,52 +13,52 @@ impl ser::Error for Error {
     }
 }
 
-/// Of a sink that is full, which memory is not.
+/// A full sink, which cannot happen with memory.
 impl From<ValueWriteError> for Error {
     fn from(error: ValueWriteError) -> Self {
         Self::Mismatch(error.to_string().into())
     }
 }
 
-/// Writes a value, without the names of its fields.
+/// Serializes a value without field names.
 ///
 /// # Errors
-/// Those of the value's own way to be written; plain fields have none.
+/// Those of the value's `Serialize` implementation; plain fields have none.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
     let mut out = Vec::new();
     append(&mut out, value)?;
     Ok(out)
 }
 
-/// As [`to_vec`], with the names of its fields.
+/// Like [`to_vec`], with field names.
 ///
 /// # Errors
-/// Those.
+/// See [`to_vec`].
 pub fn to_vec_named<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
     let mut out = Vec::new();
     append_named(&mut out, value)?;
     Ok(out)
 }
 
-/// As [`to_vec`], behind what is there.
+/// Like [`to_vec`], appending to `out`.
 ///
 /// # Errors
-/// Those.
+/// See [`to_vec`].
 pub fn append<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), Error> {
     value.serialize(&mut Writer { out, named: false })
 }
 
-/// As [`to_vec_named`], behind what is there.
+/// Like [`to_vec_named`], appending to `out`.
 ///
 /// # Errors
-/// Those.
+/// See [`to_vec`].
 pub fn append_named<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), Error> {
     value.serialize(&mut Writer { out, named: true })
 }
 
 struct Writer<'o> {
     out: &'o mut Vec<u8>,
-    /// Whether fields bear their names.
+    /// Whether field names are written.
     named: bool,
 }
 
@@ -73,7 +73,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A variant that holds something is a map of one entry.
+    /// Starts a variant with content: a map with one entry.
     fn variant(&mut self, name: &'static str) -> Result<(), Error> {
         self.entries(1)?;
         encode::write_str(self.out, name)?;
@@ -81,7 +81,7 @@ impl Writer<'_> {
     }
 }
 
-/// Values that the markers' library writes, and small numbers, which are written as large ones.
+/// Types that `rmp` can encode, and small numbers, which are written as larger ones.
 macro_rules! plain {
     ($($method:ident($value:ty) by $write:ident),+) => {
         $(fn $method(self, value: $value) -> Result<(), Error> {
@@ -207,10 +207,10 @@ impl<'a, 'o> ser::Serializer for &'a mut Writer<'o> {
     }
 }
 
-/// The values of a list or a map, one after the other.
+/// Serializes the items of a list or a map.
 struct Series<'a, 'o> {
     writer: &'a mut Writer<'o>,
-    /// Where they begin, and how many there are: for those whose length was not known before.
+    /// Start offset and number of the items, if the length was not known in advance.
     counted: Option<(usize, usize)>,
 }
 
@@ -227,7 +227,7 @@ impl<'a, 'o> Series<'a, 'o> {
         value.serialize(&mut *self.writer)
     }
 
-    /// Puts their length before them where it was not known before.
+    /// Inserts the length before the items if it was not known in advance.
     fn close(self, is_map: bool) -> Result<(), Error> {
         let Some((begin, count)) = self.counted else { return Ok(()) };
         let values = self.writer.out.split_off(begin);

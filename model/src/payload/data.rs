@@ -1,4 +1,4 @@
-//! What events say of groups, chats, presences, orders, stories and calls.
+//! The `data` of events about groups, chats, presences, orders, stories and calls.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -53,7 +53,7 @@ pub struct GroupMembers {
     pub timestamp: i64,
 }
 
-/// Why members came or went.
+/// Why members joined or left.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum MembersReason {
@@ -83,7 +83,7 @@ pub struct ChatUpdated {
     pub changed: Vec<ChatField>,
     /// Unix seconds.
     pub timestamp: i64,
-    /// For filters by chat.
+    /// Read by the chat type filter.
     #[serde(skip)]
     pub is_group: bool,
 }
@@ -125,7 +125,7 @@ pub struct PresenceUpdated {
     /// In a group, the member whose presence it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub participant: Option<Address>,
-    /// For filters by chat.
+    /// Read by the chat type filter.
     #[serde(skip)]
     pub is_group: bool,
 }
@@ -224,7 +224,7 @@ pub struct CallTerminated {
     pub duration_seconds: Option<u32>,
     /// Unix seconds.
     pub timestamp: i64,
-    /// For the filter by chats.
+    /// Read by the chat type filter.
     #[serde(skip)]
     pub is_group: bool,
 }

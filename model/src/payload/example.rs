@@ -1,4 +1,4 @@
-//! An example of each event, made of the types that events are made of.
+//! An example of each event, built from the real event types.
 
 use crate::address::Address;
 use crate::business::{CartItem, Order, OrderItem, OrderStatus};
@@ -30,7 +30,7 @@ fn address(text: &str) -> Address {
     Address::parse(text).expect("the examples' addresses are well formed")
 }
 
-/// The channel's own.
+/// The channel's own address.
 fn own() -> Address {
     address("15559990000@s.example")
 }
@@ -193,7 +193,7 @@ impl Payload {
                 details: None,
             }),
             EventName::QrUpdated => Self::QrUpdated(QrUpdated {
-                // The smallest picture there is, in place of some kilobytes.
+                // The smallest possible PNG instead of several kilobytes.
                 qr: "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR42mP4DwABAQEAHLCMmQAAAABJRU5ErkJggg=="
                     .to_owned(),
                 raw: "2@aGVsbG8sIHBob25l,c2NhbiBtZQ==,bm93,MQ==".to_owned(),

@@ -1,4 +1,4 @@
-//! What the events say: the `data` of each, and which chats an endpoint hears of.
+//! The `data` of each event, and the chat type by which endpoints filter events.
 
 mod data;
 pub(crate) mod example;
@@ -33,22 +33,22 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// The network delivered the message under a phone address.
+    /// The sender of a message that the network delivered under a phone address.
     pub fn phone(phone: Address) -> Self {
         Self { from: phone.clone(), from_resolved: true, from_lid: None, from_phone: Some(phone) }
     }
 
-    /// The network delivered the message under a LID whose phone address is known.
+    /// The sender of a message that the network delivered under a LID with a known phone address.
     pub fn resolved(lid: Address, phone: Address) -> Self {
         Self { from_lid: Some(lid), ..Self::phone(phone) }
     }
 
-    /// The network delivered the message under a LID that nothing more is known of.
+    /// The sender of a message that the network delivered under a LID without a known phone address.
     pub fn unresolved(lid: Address) -> Self {
         Self { from: lid.clone(), from_resolved: false, from_lid: Some(lid), from_phone: None }
     }
 
-    /// Not a person: a newsletter speaks for itself.
+    /// A sender that is not a person: a newsletter stands for itself.
     pub fn unnamed(chat: Address) -> Self {
         Self { from: chat, from_resolved: false, from_lid: None, from_phone: None }
     }
@@ -278,7 +278,7 @@ pub struct ContactResolved {
     pub first_seen_at: Timestamp,
 }
 
-/// Declares the events: their names, what has happened when each is told of, and what its `data` is.
+/// Declares the events: name, `data` type, name on the wire, and description.
 macro_rules! events {
     ($($name:ident($data:ty) $text:literal $about:literal,)*) => {
         crate::words! {
@@ -288,14 +288,14 @@ macro_rules! events {
         }
 
         impl EventName {
-            /// What has happened when it is told of.
+            /// What the event announces.
             pub fn about(self) -> &'static str {
                 match self {
                     $(Self::$name => $about,)*
                 }
             }
 
-            /// The schema of its `data`.
+            /// The schema of the event's `data`.
             pub fn schema(self, schemas: &mut SchemaGenerator) -> Schema {
                 match self {
                     $(Self::$name => schemas.subschema_for::<$data>(),)*
@@ -303,7 +303,7 @@ macro_rules! events {
             }
         }
 
-        /// The `data` of an event, by its name.
+        /// The `data` of an event.
         #[derive(Clone, Debug, PartialEq, Serialize)]
         #[serde(untagged)]
         pub enum Payload { $($name($data),)* }
@@ -377,7 +377,7 @@ impl Payload {
         }
     }
 
-    /// Cuts what a received message says to half its length and flags it; `false` when there is nothing to cut.
+    /// Halves the longest text of a received message and flags it as truncated; `false` if nothing is left to cut.
     pub(crate) fn halve_text(&mut self) -> bool {
         let Self::MessageReceived(data) = self else { return false };
         let halved = data.body.halve() || data.mentions.drain(data.mentions.len() / 2..).next().is_some();
@@ -392,7 +392,7 @@ impl Payload {
 pub enum ChatType {
     Direct,
     Group,
-    /// It belongs to none: `channel.*`, `qr.updated`, `contact.resolved`, stories and orders.
+    /// No conversation: `channel.*`, `qr.updated`, `contact.resolved`, stories and orders.
     None,
 }
 
@@ -414,7 +414,7 @@ crate::words! {
 }
 
 impl ChatTypeFilter {
-    /// Events without a chat pass every filter.
+    /// Whether events of this chat type pass. Events without a chat pass every filter.
     pub fn passes(self, chat_type: ChatType) -> bool {
         match chat_type {
             ChatType::None => true,

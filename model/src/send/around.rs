@@ -1,4 +1,4 @@
-//! What stands around a send: quote, mentions, preview, disappearing.
+//! The context of a send: quote, mentions, preview, disappearing.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -9,19 +9,19 @@ use crate::field::{Fields, rule};
 use crate::issue::{IssueCode, Violation};
 use crate::message::{LinkPreview, MessageKey};
 
-/// How many members a message mentions: as many as a group can have.
+/// Maximum number of mentions in a message: the maximum size of a group.
 const MOST_MENTIONS: usize = 1024;
 
-/// Mentions everybody in the group.
+/// Mentions all members of the group.
 const ALL: &str = "all";
 
 const PREVIEW: &str = "link_preview";
 
-/// The longest time until a message disappears: a year, in seconds.
+/// Longest timer of disappearing messages: a year, in seconds.
 const LONGEST_EXPIRATION: u64 = 366 * 24 * 3600;
 
-/// What the caller asked for around the content. The quoted message's author and text are known to the channel's store
-/// alone.
+/// The context of a message, as requested. The author and text of the quoted message are filled in from the channel's
+/// store.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SendAround {
@@ -33,7 +33,7 @@ pub struct SendAround {
     pub ephemeral_expiration: Option<u32>,
 }
 
-/// Whether a text shows what its first link leads to.
+/// Whether a text has a preview of its first link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum PreviewMode {
     /// As the channel's settings say.
@@ -43,7 +43,7 @@ pub enum PreviewMode {
     Shown(LinkPreview),
 }
 
-/// Reads the fields that the type has; others mean nothing.
+/// Reads the fields that apply to the type; others are ignored.
 pub fn read(kind: &str, fields: &Fields<'_>, to: Option<AddressKind>, suffixes: &Suffixes) -> SendAround {
     let quoted = target::read_optional_key(fields, "quoted", suffixes);
     let mut around = SendAround { quoted, ..SendAround::default() };
@@ -60,7 +60,7 @@ pub fn read(kind: &str, fields: &Fields<'_>, to: Option<AddressKind>, suffixes: 
 
 fn read_mentions(fields: &Fields<'_>, to: Option<AddressKind>, suffixes: &Suffixes, around: &mut SendAround) {
     const KEY: &str = "mentions";
-    // `None` stands for everybody.
+    // `None` stands for all members.
     let one = |value: &Value| if value == ALL { Ok(None) } else { rule::address(suffixes)(value).map(Some) };
     let one = rule::described(|| json!({ "pattern": "^(all|[0-9]{3,}|[A-Za-z0-9_-]+@[A-Za-z0-9_.-]+)$" }), one);
     let item = rule::wants(&one);
@@ -86,7 +86,7 @@ fn read_mentions(fields: &Fields<'_>, to: Option<AddressKind>, suffixes: &Suffix
     around.mentions = mentioned.into_iter().flatten().collect();
 }
 
-/// The preview of the first link in the text. Nothing is fetched for it: it shows what the caller gives, and the link.
+/// Reads the preview of the first link: the link and what the caller provides. Nothing is fetched.
 fn read_preview(fields: &Fields<'_>) -> PreviewMode {
     fields.tell(PREVIEW, || {
         let text = |longest: usize| json!({ "type": "string", "maxLength": longest });
@@ -116,7 +116,7 @@ fn read_own_preview(fields: &Fields<'_>, wanted: &Value) -> Option<LinkPreview> 
     let text = fields.get("text").and_then(Value::as_str).unwrap_or_default();
     match wanted {
         Value::Bool(false) => None,
-        // A text without a link has nothing to preview.
+        // A text without a link has no preview.
         Value::Bool(true) => bare_preview(text),
         Value::Object(_) => {
             let given = fields.object(PREVIEW)?;
@@ -136,13 +136,13 @@ fn read_own_preview(fields: &Fields<'_>, wanted: &Value) -> Option<LinkPreview> 
     }
 }
 
-/// The preview of a text's first link that shows the link alone.
+/// A preview of the text's first link without title, description and image.
 pub fn bare_preview(text: &str) -> Option<LinkPreview> {
     let url = first_link(text)?.to_owned();
     Some(LinkPreview { url, title: None, description: None, image_url: None })
 }
 
-/// The first `http` or `https` link in a text, without the punctuation that ends its sentence.
+/// The first `http` or `https` link in a text, without trailing punctuation.
 fn first_link(text: &str) -> Option<&str> {
     let mut words = text.split(char::is_whitespace);
     words.find_map(|word| {

@@ -1,4 +1,4 @@
-//! What is said without any bytes: text, location, contact, poll, product.
+//! Content without media: text, location, contact, poll, product.
 
 use serde_json::{Value, json};
 
@@ -8,24 +8,24 @@ use crate::field::{Fields, Judged, rule};
 use crate::issue::{IssueCode, Violation};
 use crate::message::{ContactCard, Content};
 
-/// How many people one message names.
+/// Maximum number of contact cards in a message.
 pub const MOST_CONTACTS: usize = 20;
 
-/// How many numbers of one person.
+/// Maximum number of phone numbers per card.
 const MOST_PHONES: usize = 20;
 
-/// The longest name of a person, and the longest vCard, which may hold a small picture.
+/// Longest name on a card, in Unicode scalar values, and longest vCard, which may contain a small picture.
 const LONGEST_NAME: usize = 255;
 const LONGEST_VCARD: usize = 64 * 1024;
 
-/// What the cards of one message may have together, in bytes.
+/// Maximum size of all cards of a message, in bytes.
 pub const MOST_CONTACT_BYTES: usize = 128 * 1024;
 
-/// The fewest and the most options of a poll.
+/// Minimum and maximum number of options in a poll.
 const FEWEST_OPTIONS: usize = 2;
 const MOST_OPTIONS: usize = 12;
 
-/// Reads a type that has `to` and no bytes.
+/// Reads a type that has `to` and no media.
 pub fn read(kind: &str, fields: &Fields<'_>) -> Option<Content> {
     match kind {
         "text" => Some(Content::Text { text: fields.required("text", rule::text(1..=LONGEST_TEXT))? }),
@@ -77,7 +77,7 @@ fn read_poll(fields: &Fields<'_>) -> Option<Content> {
             fields.refuse("options", Violation::new(IssueCode::TooShort, format!("at least {FEWEST_OPTIONS} items")));
             return None;
         }
-        // A vote names its options by their texts.
+        // A vote refers to options by their text.
         if options.iter().enumerate().any(|(at, option)| options[..at].contains(option)) {
             fields.refuse("options", Violation::new(IssueCode::Conflict, "each option must differ from the others"));
         }
@@ -92,7 +92,7 @@ fn read_poll(fields: &Fields<'_>) -> Option<Content> {
 
 fn read_contacts(fields: &Fields<'_>) -> Option<Vec<ContactCard>> {
     let cards = fields.required_objects("contacts", MOST_CONTACTS)?;
-    // Every card is read before one is given up, so that all issues are reported.
+    // All cards are read before the list is rejected, so that all issues are reported.
     let cards: Vec<Option<ContactCard>> = cards.iter().map(read_card).collect();
     let cards: Vec<ContactCard> = cards.into_iter().collect::<Option<_>>()?;
     if cards.iter().map(ContactCard::bytes).sum::<usize>() > MOST_CONTACT_BYTES {
@@ -103,7 +103,7 @@ fn read_contacts(fields: &Fields<'_>) -> Option<Vec<ContactCard>> {
     Some(cards)
 }
 
-/// A person: numbers from which a vCard is made, or a vCard, or both.
+/// A card with phone numbers, from which a vCard is generated, or with a vCard, or both.
 fn read_card(fields: &Fields<'_>) -> Option<ContactCard> {
     let name = fields.required("name", rule::text(1..=LONGEST_NAME));
     if !fields.has("phones") && !fields.has("vcard") {
@@ -143,7 +143,7 @@ fn vcard(value: &Value) -> Judged<String> {
     Err(Violation::new(IssueCode::Format, "must be a vCard, from BEGIN:VCARD to END:VCARD"))
 }
 
-/// A vCard of version 3.0, which every client of the network reads.
+/// A vCard of version 3.0, which all clients of the network support.
 fn vcard_of(name: &str, phones: &[String]) -> String {
     let name = escaped(name);
     let mut lines =
@@ -153,7 +153,7 @@ fn vcard_of(name: &str, phones: &[String]) -> String {
     lines.join("\n")
 }
 
-/// A text as the value of a vCard's property.
+/// Escapes a text as the value of a vCard property.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -167,11 +167,11 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// The digits of the numbers in a vCard.
+/// The phone numbers in a vCard, as digits.
 fn phones_of(vcard: &str) -> Vec<String> {
     let numbers = vcard.lines().filter_map(|line| {
         let (property, value) = line.split_once(':')?;
-        // A property may stand in a group, as `item1.TEL`, and have parameters.
+        // A property may have a group prefix, as in `item1.TEL`, and parameters.
         let name = property.split(';').next()?.rsplit('.').next()?;
         let digits: String = value.chars().filter(char::is_ascii_digit).collect();
         (name.eq_ignore_ascii_case("TEL") && !digits.is_empty()).then_some(digits)

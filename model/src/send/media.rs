@@ -1,29 +1,29 @@
-//! Sends with bytes: what is asked for, before the bytes are there.
+//! Sends with media, before the media is fetched.
 
 use super::LONGEST_CAPTION;
 use crate::field::{Fields, rule};
 use crate::media::Media;
 use crate::message::Content;
 
-/// The type of a sticker that does not name one.
+/// MIME type of a sticker for which the caller names none.
 const STICKER_TYPE: &str = "image/webp";
 
-/// A send whose bytes are still to be fetched.
+/// A send whose media is still to be fetched.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MediaSend {
-    /// An `http` or `https` URL; it may be one of this gateway's own media links. Whether it may be called is not
-    /// judged yet.
+    /// An `http` or `https` URL, possibly one of this gateway's own media links. Whether it may be called has not been
+    /// checked yet.
     pub url: String,
-    /// What it says. Its media is what the caller says of the bytes: the type counts for documents and sound, elsewhere what
-    /// the bytes say.
+    /// The content with the media as the caller described it. The described MIME type counts for documents and audio;
+    /// otherwise the type is detected from the bytes.
     pub said: Content,
-    /// The bytes are to be converted to Opus.
+    /// Whether the audio is to be converted to Opus.
     pub convert: bool,
 }
 
 impl MediaSend {
-    /// The content, once the bytes are known. `media` says what they are; what the caller asked for is put in here.
-    /// `animated` is what a sticker's bytes say.
+    /// The content with the fetched `media` and the attributes that the caller requested. `animated` tells whether a
+    /// sticker's bytes are animated.
     pub fn content(&self, media: Media, animated: bool) -> Content {
         let mut content = self.said.clone();
         if let Content::Sticker { animated: moves, .. } = &mut content {
@@ -37,8 +37,8 @@ impl MediaSend {
     }
 }
 
-/// What a type's fields ask for, and whether the bytes are to be converted; `None` for a type without bytes. A broken field is
-/// noted, and reads as absent.
+/// The content that the fields of a type describe, and whether its bytes are to be converted; `None` for a type without
+/// media. An invalid field adds an issue and reads as absent.
 pub fn said(kind: &str, fields: &Fields<'_>) -> Option<(Content, bool)> {
     let caption = || fields.optional("caption", rule::text(0..=LONGEST_CAPTION));
     let flag = |name| fields.optional(name, rule::boolean).unwrap_or(false);

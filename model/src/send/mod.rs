@@ -1,10 +1,10 @@
-//! The body of a send: two accepted shapes, one normal form.
+//! The body of a send: two accepted shapes, parsed into one normal form.
 //!
-//! What is judged here can be judged from the body alone. Whether `to` can be reached, whether a message that is named
-//! exists, and what the bytes behind a URL are, is for others to say.
+//! Only what the body alone shows is validated here. Whether `to` can be reached, whether a referenced message exists,
+//! and what is behind a URL is checked elsewhere.
 //!
-//! - [`content`]: what is said without any bytes; [`media`]: what comes with bytes, which are still to be fetched.
-//! - [`target`]: what is done to a message that exists. [`around`]: quotes, mentions and the like.
+//! - [`content`]: content without media; [`media`]: content with media, which is still to be fetched.
+//! - [`target`]: actions on an existing message. [`around`]: quotes, mentions and the like.
 
 mod around;
 mod content;
@@ -24,34 +24,34 @@ use crate::field::{Body, Fields, rule};
 use crate::issue::{IssueCode, Issues, Violation};
 use crate::message::{Content, MessageKey, SEND_TYPES};
 
-/// The longest text of a message, in Unicode scalar values.
+/// Longest text of a message, in Unicode scalar values.
 pub const LONGEST_TEXT: usize = 4096;
 
-/// The longest caption.
+/// Longest caption, in Unicode scalar values.
 pub const LONGEST_CAPTION: usize = 1024;
 
-/// The longest `client_ref`.
+/// Longest `client_ref`, in Unicode scalar values.
 pub const LONGEST_CLIENT_REF: usize = 128;
 
-/// The longest emoji of a reaction.
+/// Longest emoji of a reaction, in Unicode scalar values.
 pub const LONGEST_EMOJI: usize = 8;
 
-/// A send, well formed. Whether `to` can be reached is for the owner of the channel to say.
+/// A well-formed send. Whether `to` can be reached is checked by the channel's owner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SendRequest {
-    /// The recipient; the chat of the message that is named, where the type has no `to`.
+    /// The recipient; for types without `to`, the chat of the target message.
     pub to: Address,
     pub content: SendContent,
     pub around: SendAround,
     pub client_ref: Option<String>,
 }
 
-/// What is to be sent.
+/// The content to send.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SendContent {
-    /// Nothing is missing.
+    /// Complete content.
     Ready(Content),
-    /// Its bytes are to be fetched first; [`MediaSend::content`] makes the content of them.
+    /// Media must be fetched first; [`MediaSend::content`] then yields the content.
     Media(MediaSend),
     /// The content of a message that this channel has stored.
     Forward(MessageKey),
@@ -67,11 +67,11 @@ impl SendContent {
 }
 
 impl SendRequest {
-    /// Parses the flat shape or the nested one. `to` stands at the top in both, the fields of the type where `type`
-    /// stands, and `client_ref` at either level of the nested one.
+    /// Parses the flat or the nested shape. `to` is at the top level in both, the fields of the type are beside `type`,
+    /// and `client_ref` may be at either level of the nested shape.
     ///
     /// # Errors
-    /// `invalid_request` with every broken rule.
+    /// `invalid_request` with all violations.
     pub fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, CallError> {
         let issues = Issues::new();
         let top = Fields::new(body, &issues);
@@ -88,7 +88,7 @@ impl SendRequest {
     }
 }
 
-/// What is read of a type; a part that is missing or broken has its issue.
+/// The parsed parts of a type. A missing or invalid part has an issue.
 struct Parts {
     to: Option<Address>,
     content: Option<SendContent>,
@@ -96,10 +96,10 @@ struct Parts {
 }
 
 impl Parts {
-    /// Reads `to` at the top, and the fields of the type where `type` stands.
+    /// Reads `to` at the top level, and the fields of the type beside `type`.
     fn read(kind: &str, top: &Fields<'_>, fields: &Fields<'_>, suffixes: &Suffixes) -> Self {
         if let Some(read) = target::reader(kind) {
-            // The chat of the message that is named is the recipient; a `to` beside it means nothing.
+            // The recipient is the chat of the target message; an additional `to` is ignored.
             let content = read(fields, suffixes);
             let to = content.as_ref().and_then(|content| content.target()).map(|target| target.remote_jid.clone());
             return Self { to, content: content.map(SendContent::Ready), around: SendAround::default() };
@@ -125,7 +125,7 @@ impl Parts {
     }
 }
 
-/// The fields inside `body`, when the body of the request is of the nested shape.
+/// The fields in `body` if the request has the nested shape.
 fn nested_fields<'a>(top: &Fields<'a>) -> Result<Option<Fields<'a>>, Violation> {
     let nested = top.get("body").is_some_and(|body| body.get("type").is_some());
     if nested && top.has("type") {
@@ -134,7 +134,7 @@ fn nested_fields<'a>(top: &Fields<'a>) -> Result<Option<Fields<'a>>, Violation> 
     Ok(if nested { top.object("body") } else { None })
 }
 
-/// A label of the caller's. In the nested shape it stands at the top or inside `body`, not both.
+/// The caller's reference. In the nested shape it may be at the top level or inside `body`, but not in both.
 fn read_client_ref(top: &Fields<'_>, inner: Option<&Fields<'_>>) -> Option<String> {
     const KEY: &str = "client_ref";
     let level = match inner {

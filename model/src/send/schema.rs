@@ -1,4 +1,4 @@
-//! The JSON Schema of a send: a shape for each type, flat or nested, told by the readers of the types.
+//! The JSON Schema of a send, recorded from the parsers: one shape per type, flat or nested.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{Parts, SEND_TYPES, read_client_ref};
 use crate::address::{LID_SUFFIX, Suffixes};
 use crate::field::Body;
 
-/// Any of the shapes: `Send<Type>` is flat, `SendNested<Type>` has the fields of the type in its `body`.
+/// All shapes: `Send<Type>` is flat, `SendNested<Type>` has the fields of the type in `body`.
 pub fn schema(suffixes: &Suffixes) -> Value {
     let flat = SEND_TYPES.iter().map(|kind| flat(kind, suffixes));
     let nested = SEND_TYPES.iter().map(|kind| nested(kind, suffixes));
@@ -45,7 +45,7 @@ fn nested(kind: &str, suffixes: &Suffixes) -> Value {
     shape
 }
 
-/// Names the type, and says what the readers cannot of the message that it is about.
+/// Adds the type's name, and constraints on the target message that the parsers do not express.
 pub(super) fn bear(shape: &mut Value, kind: &str, suffixes: &Suffixes) {
     shape["properties"]["type"] = json!({ "const": kind, "type": "string" });
     if let Value::Array(required) = shape["required"].take() {
@@ -65,14 +65,14 @@ pub(super) fn bear(shape: &mut Value, kind: &str, suffixes: &Suffixes) {
     }
 }
 
-/// The field that only a message to a group can have.
+/// The field that only messages to groups may have.
 const MENTIONS: &str = "mentions";
 
 fn to_group(suffixes: &Suffixes) -> Value {
     json!({ "properties": { "to": { "pattern": format!("^[A-Za-z0-9_-]+@{}$", literal(&suffixes.group)) } } })
 }
 
-/// A suffix as a regular expression. It has word characters, dots and hyphens alone.
+/// Escapes a suffix for a regular expression. It consists of word characters, dots and hyphens.
 fn literal(suffix: &str) -> String {
     suffix.replace('.', "\\.")
 }

@@ -15,23 +15,23 @@ use crate::media::Media;
 use crate::message::Content;
 use crate::story::StoryStyle;
 
-/// The longest text of a story.
+/// Longest text of a story, in Unicode scalar values.
 const LONGEST_TEXT: usize = 700;
 
-/// The most explicit recipients.
+/// Maximum number of explicit recipients.
 const MOST_RECIPIENTS: usize = 5_000;
 
-/// The fonts that the network has.
+/// The highest font number of the network.
 const LAST_FONT: u64 = 9;
 
 const TYPES: &[&str] = &["text", "image", "video", "audio"];
 
-/// A story, well formed.
+/// A well-formed story.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoryRequest {
     pub says: StoryContent,
     pub style: StoryStyle,
-    /// Each named once.
+    /// Explicit recipients, without duplicates.
     pub recipients: Option<Vec<Address>>,
     pub client_ref: Option<String>,
 }
@@ -39,13 +39,15 @@ pub struct StoryRequest {
 #[derive(Clone, Debug, PartialEq)]
 pub enum StoryContent {
     Ready(Content),
-    /// Its bytes are to be fetched first.
+    /// Media must be fetched first.
     Media(MediaSend),
 }
 
 impl StoryRequest {
+    /// Parses the body of a story.
+    ///
     /// # Errors
-    /// `invalid_request` with every broken rule.
+    /// `invalid_request` with all violations.
     pub fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, CallError> {
         body.read(|fields| {
             let known = |word: &str| TYPES.iter().copied().find(|known| *known == word);
@@ -54,7 +56,7 @@ impl StoryRequest {
         })
     }
 
-    /// Reads what a type has; without one, what all have.
+    /// Reads the fields of a type; without a known type, those that all types share.
     fn read(kind: &str, fields: &Fields<'_>, suffixes: &Suffixes) -> Option<Self> {
         let client_ref = fields.optional("client_ref", rule::text(0..=LONGEST_CLIENT_REF));
         let recipients = fields.list("recipients", MOST_RECIPIENTS, rule::address(suffixes)).map(once_each);
@@ -76,7 +78,7 @@ impl StoryRequest {
         Some(Self { says: says?, style, recipients, client_ref })
     }
 
-    /// The JSON Schema of the bodies, by type, told by their reader.
+    /// The JSON Schema of the bodies, one per type, recorded from the parser.
     pub fn schema() -> Value {
         let suffixes = Suffixes::simulated();
         let shape = |kind: &&str| {

@@ -1,4 +1,4 @@
-//! What is done to a message that exists: reaction, edit, delete, pin, star.
+//! Actions on an existing message: reaction, edit, delete, pin, star.
 
 use serde_json::{Value, json};
 
@@ -9,21 +9,21 @@ use crate::id::MessageId;
 use crate::issue::{IssueCode, Violation};
 use crate::message::{Content, MessageKey};
 
-/// How long a message can stay pinned, in seconds: a day, a week, a month.
+/// Permitted durations of a pin, in seconds: a day, a week, 30 days.
 const PIN_DURATIONS: [u32; 3] = [86_400, 604_800, 2_592_000];
 
-/// How long it stays pinned when nobody says: as the network's own clients propose it.
+/// Default duration of a pin; the network's own clients suggest it.
 const DEFAULT_PIN_DURATION: u32 = 604_800;
 
-/// What is done to the messages of a type's `message_key`.
+/// Reads a type that refers to its target by `message_key`.
 type Reader = fn(&Fields<'_>, &Suffixes) -> Option<Content>;
 
-/// The reader of a type that has no `to`, because it is about a message.
+/// The reader of a type that has a target message instead of `to`.
 pub fn reader(kind: &str) -> Option<Reader> {
     Some(match kind {
         "reaction" => |fields, suffixes| {
             let target = read_target(fields, suffixes);
-            // An empty one takes the reaction back.
+            // An empty emoji removes the reaction.
             let emoji = fields.required("emoji", rule::text(0..=LONGEST_EMOJI));
             Some(Content::Reaction { target: target?, emoji: emoji? })
         },
@@ -64,12 +64,12 @@ fn read_target(fields: &Fields<'_>, suffixes: &Suffixes) -> Option<MessageKey> {
     read_key(fields, "message_key", suffixes)
 }
 
-/// A MessageKey that must be there.
+/// Reads a required MessageKey.
 pub fn read_key(fields: &Fields<'_>, name: &str, suffixes: &Suffixes) -> Option<MessageKey> {
     key_of(&fields.required_object(name)?, suffixes)
 }
 
-/// A MessageKey that may be left out.
+/// Reads an optional MessageKey.
 pub fn read_optional_key(fields: &Fields<'_>, name: &str, suffixes: &Suffixes) -> Option<MessageKey> {
     key_of(&fields.object(name)?, suffixes)
 }
@@ -81,7 +81,7 @@ fn key_of(key: &Fields<'_>, suffixes: &Suffixes) -> Option<MessageKey> {
     Some(MessageKey { id: MessageId(id?), from_me: from_me?, remote_jid: remote_jid? })
 }
 
-/// The longest message id that is looked for: far beyond what the network mints, and short enough to be a key.
+/// Longest accepted message id, in characters: far longer than the network's, short enough for a store key.
 const LONGEST_ID: usize = 255;
 
 fn not_mine(fields: &Fields<'_>, why: &str) {

@@ -382,12 +382,12 @@ fn lengths_count_scalar_values() {
     assert!(send("😀".repeat(4096)).is_ok());
     assert!(send("😀".repeat(4097)).is_err());
     let react = |emoji: &str| parse(with(good("reaction"), "emoji", json!(emoji)));
-    // A family is one picture of seven scalar values.
+    // The family emoji consists of seven scalar values.
     assert!(react("👨‍👩‍👧‍👦").is_ok());
     assert!(react("👨‍👩‍👧‍👦👍👍").is_err());
 }
 
-/// A body of a known type in which fields are replaced by anything, in either shape.
+/// A body of a known type, flat or nested, with fields replaced by arbitrary values.
 fn any_body() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -414,7 +414,7 @@ fn any_body() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Whether a parsed send keeps every rule that can be told from it.
+/// Whether a parsed send satisfies all rules that can be checked on it.
 fn keeps_the_rules(send: &SendRequest) -> bool {
     let count = |text: &str| text.chars().count();
     let caption_fits = |caption: Option<&str>| caption.is_none_or(|text| count(text) <= LONGEST_CAPTION);
@@ -456,7 +456,7 @@ fn keeps_the_rules(send: &SendRequest) -> bool {
 }
 
 proptest! {
-    /// Whatever comes: a list of issues, or a send that keeps the rules.
+    /// Any body yields either a list of issues or a send that satisfies the rules.
     #[test]
     fn any_body_is_refused_or_well_formed(body in any_body()) {
         let Value::Object(map) = body else { return Ok(()) };

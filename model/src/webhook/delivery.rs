@@ -1,4 +1,4 @@
-//! The life of a delivery: its states, what an attempt ends in, and when the next one is due.
+//! The life cycle of a delivery: states, outcomes of attempts, and the retry schedule.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ crate::words! {
 }
 
 impl DeliveryState {
-    /// Nothing happens to it by itself any more.
+    /// Whether the delivery stays in this state unless somebody recovers it.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Delivered | Self::Exhausted)
     }
@@ -54,14 +54,14 @@ crate::words! {
     }
 }
 
-/// What an HTTP status means for its delivery.
+/// What the HTTP status of a response means for the delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
-    /// The receiver has taken it.
+    /// The receiver accepted the delivery.
     Delivered,
-    /// Try again on schedule; with `heeds_retry_after`, as the receiver asks within the schedule's bounds.
+    /// Retry on schedule; `heeds_retry_after` applies the receiver's `Retry-After` within the schedule's bounds.
     Retry { heeds_retry_after: bool },
-    /// The receiver is gone for good: disable the endpoint, end the delivery.
+    /// The receiver is gone permanently: disable the endpoint and end the delivery.
     Gone,
 }
 
@@ -76,7 +76,7 @@ impl Verdict {
     }
 }
 
-/// The outcome that an answer with this HTTP status is recorded as.
+/// The outcome to record for a response with this HTTP status.
 pub fn outcome_of_status(status: u16) -> Outcome {
     match status {
         200..=299 => Outcome::Success,
@@ -85,15 +85,15 @@ pub fn outcome_of_status(status: u16) -> Outcome {
     }
 }
 
-/// The delays before each attempt, counted from the one before it. 14 attempts over 3 days: dense at first for bots
-/// that answer people, then long enough for a weekend's outage.
+/// Seconds before each attempt, counted from the one before. 14 attempts over 3 days: frequent at first, for bots that
+/// answer people, and long enough for a receiver that is down over a weekend.
 pub const DEFAULT_DELAYS_SECONDS: [u64; 14] =
     [0, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14_400, 28_800, 43_200, 72_000, 86_400];
 
-/// The part of a delay by which jitter shortens or lengthens it.
+/// Jitter shortens or lengthens a delay by up to this fraction.
 const JITTER: f64 = 0.2;
 
-/// When attempts are made.
+/// The delays between attempts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetrySchedule {
     delays: Vec<Duration>,
@@ -106,8 +106,8 @@ impl Default for RetrySchedule {
 }
 
 impl RetrySchedule {
-    /// `delays` before the first and each later attempt; an empty list would never attempt anything and becomes one
-    /// attempt at once.
+    /// `delays` precede the first and each later attempt. An empty list would never attempt anything, so it becomes a
+    /// single attempt without delay.
     pub fn new(delays: Vec<Duration>) -> Self {
         Self { delays: if delays.is_empty() { vec![Duration::ZERO] } else { delays } }
     }
@@ -116,10 +116,10 @@ impl RetrySchedule {
         u32::try_from(self.delays.len()).unwrap_or(u32::MAX)
     }
 
-    /// How long after the last attempt the next one is due; `None` when `attempts_made` are all there are.
+    /// The delay from the last attempt to the next one; `None` when all attempts were made.
     ///
-    /// `jitter` is a random number from 0 to 1: it moves the delay within ±20 %. What a receiver asks for by
-    /// `Retry-After` counts from the planned delay to twice that, without jitter.
+    /// `jitter` is a random number from 0 to 1, which varies the delay by ±20 %. `Retry-After` replaces the planned
+    /// delay, clamped between it and twice its length, without jitter.
     pub fn delay_after(&self, attempts_made: u32, jitter: f64, retry_after: Option<Duration>) -> Option<Duration> {
         let planned = *self.delays.get(usize::try_from(attempts_made).ok()?)?;
         Some(match retry_after {
@@ -129,7 +129,7 @@ impl RetrySchedule {
     }
 }
 
-/// Reads a `Retry-After` header: seconds, or a date.
+/// Parses a `Retry-After` header: seconds or a date.
 pub fn parse_retry_after(text: &str, now: Timestamp) -> Option<Duration> {
     let text = text.trim();
     if text.bytes().all(|b| b.is_ascii_digit()) {

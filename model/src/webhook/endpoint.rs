@@ -13,22 +13,22 @@ use crate::payload::ChatTypeFilter;
 use crate::target::{LONGEST_URL, TargetPolicy, judge_url};
 use crate::webhook::headers::{StaticHeaders, static_headers};
 
-/// The most endpoints of one account, in a cluster whose format knows no quotas.
+/// Maximum number of endpoints per account in a cluster whose format has no quotas.
 pub const MOST_ENDPOINTS: u32 = 50;
 
-/// Bytes of the URLs of an account's endpoints together at most: fifty of the longest fit, and an event bears all of them.
+/// Maximum total bytes of the URLs of an account's endpoints, all of which an event carries; 50 of the longest fit.
 pub const MOST_URL_BYTES: usize = 128 << 10;
 
-/// The word that subscribes to every event, present and future.
+/// Subscribes to all events, present and future.
 const EVERY_EVENT: &str = "*";
 
-/// The refusal of one endpoint more than [`MOST_ENDPOINTS`].
+/// The error for an endpoint beyond [`MOST_ENDPOINTS`].
 pub fn too_many_endpoints() -> CallError {
     let message = format!("an account has at most {MOST_ENDPOINTS} webhook endpoints; delete one first");
     Violation::new(IssueCode::TooMany, message).at(&[])
 }
 
-/// The refusal of a URL with which those of the account would have more than [`MOST_URL_BYTES`].
+/// The error for a URL that takes the account beyond [`MOST_URL_BYTES`].
 pub fn urls_too_long() -> CallError {
     let message = format!("makes the URLs of the account's endpoints longer than {MOST_URL_BYTES} bytes together");
     Violation::new(IssueCode::TooLong, message).at(&["url"])
@@ -51,7 +51,7 @@ impl EventFilter {
         }
     }
 
-    /// Reads `events`: 1 to 25 names, repeated ones folded, or `*` alone.
+    /// Parses `events`: 1 to 25 names, with duplicates removed, or `*` alone.
     fn read(fields: &Fields<'_>, required: bool) -> Option<Self> {
         const KEY: &str = "events";
         let names = || {
@@ -73,7 +73,7 @@ impl EventFilter {
         Self::from_words(list?).map_err(|violation| fields.refuse(KEY, violation)).ok()
     }
 
-    /// `None` stands for `*`.
+    /// Each `None` stands for `*`.
     fn from_words(words: Vec<Option<EventName>>) -> Judged<Self> {
         if words.iter().all(Option::is_none) {
             return Ok(Self::Every);
@@ -118,14 +118,14 @@ impl TryFrom<Vec<String>> for EventFilter {
     }
 }
 
-/// The body of a create.
+/// The body that creates an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateEndpoint {
     pub url: String,
     pub events: EventFilter,
-    /// `None` makes the endpoint account-wide.
+    /// `None`: the endpoint serves all channels of the account.
     pub channel_id: Option<ChannelId>,
-    /// `None` signs with the customer's default secret.
+    /// `None`: deliveries are signed with the customer's default secret.
     pub signing_secret: Option<String>,
     pub enabled: bool,
     pub chat_type_filter: ChatTypeFilter,
@@ -133,7 +133,7 @@ pub struct CreateEndpoint {
 }
 
 impl CreateEndpoint {
-    /// The URL's text is judged here; a name's addresses are judged at each attempt.
+    /// Checks the text of the URL; the addresses of a host name are checked at each attempt.
     pub fn parse(body: &Body, policy: &TargetPolicy) -> Result<Self, CallError> {
         body.read(|fields| {
             let url = fields.required("url", url_rule(policy));
@@ -156,16 +156,16 @@ impl CreateEndpoint {
     }
 }
 
-/// The body of a patch. `channel_id` cannot be changed; naming it has no effect.
+/// The body of a patch. `channel_id` cannot be changed; the field is ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeEndpoint {
     pub url: Change<String>,
     pub events: Change<EventFilter>,
-    /// To `None`: back to the customer's default secret.
+    /// `To(None)` restores the customer's default secret.
     pub signing_secret: Change<Option<String>>,
     pub enabled: Change<bool>,
     pub chat_type_filter: Change<ChatTypeFilter>,
-    /// All of them at once; none takes them away.
+    /// Replaces all headers; an empty list removes them.
     pub headers: Change<StaticHeaders>,
 }
 
@@ -184,12 +184,12 @@ impl ChangeEndpoint {
     }
 }
 
-/// Reads the body `{ url }` of a probe.
+/// Parses `{ url }`, the body of a probe.
 pub fn parse_probe(body: &Body, policy: &TargetPolicy) -> Result<String, CallError> {
     body.read(|fields| fields.required("url", url_rule(policy)))
 }
 
-/// A URL that the gateway may call. The text is kept as given; attempts parse it again.
+/// A URL that the gateway may call, stored as given; each attempt parses it again.
 fn url_rule(policy: &TargetPolicy) -> impl Fn(&Value) -> Judged<String> {
     move |value| {
         let scheme = if policy.allow_http { "[Hh][Tt][Tt][Pp][Ss]?" } else { "[Hh][Tt][Tt][Pp][Ss]" };

@@ -1,23 +1,23 @@
-//! The headers of its own that an endpoint gets with each delivery.
+//! The custom headers that an endpoint receives with each delivery.
 
 use serde_json::{Value, json};
 
 use crate::field::{Judged, rule};
 use crate::issue::{IssueCode, Violation};
 
-/// Names and values, in the order in which they were given.
+/// Names and values, in the given order.
 pub type StaticHeaders = Vec<(String, String)>;
 
 const MOST: usize = 10;
 const LONGEST_NAME: usize = 128;
 const LONGEST_VALUE: usize = 1024;
 
-/// What the gateway itself sets, and what would change how the request is read.
+/// Headers that the gateway sets itself, or that would change how the request is parsed.
 const TAKEN: &str = "host user-agent connection keep-alive proxy-authenticate proxy-authorization te trailer \
     transfer-encoding upgrade expect webhook-id webhook-timestamp webhook-signature";
 const TAKEN_PREFIXES: [&str; 2] = ["content-", "x-gateway-"];
 
-/// The rule of `headers`: an object of at most ten strings.
+/// The rule for `headers`: an object of at most ten strings.
 pub fn static_headers(value: &Value) -> Judged<StaticHeaders> {
     let wants = || {
         json!({

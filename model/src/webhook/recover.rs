@@ -1,4 +1,4 @@
-//! The body that recovers deliveries.
+//! The body of a call that recovers deliveries.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use crate::field::{Body, rule};
 use crate::issue::{IssueCode, Violation};
 use crate::time::Timestamp;
 
-/// The longest stretch of time that one recovery covers: as long as deliveries are kept.
+/// Longest period of one recovery: the retention of deliveries.
 const LONGEST_WINDOW: Duration = Duration::from_secs(30 * 86_400);
 
-/// The states from which deliveries are recovered: nothing would happen to these by itself, or not soon.
+/// The states that recovery applies to: nothing would happen to such deliveries otherwise, or not soon.
 const STATES: [DeliveryState; 3] = [DeliveryState::Exhausted, DeliveryState::Delivered, DeliveryState::Retrying];
 
-/// Deliveries to be made due again by hand.
+/// A request to make deliveries due again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovery {
     pub since: Timestamp,
     pub until: Timestamp,
     pub states: Vec<DeliveryState>,
-    /// Empty is every event.
+    /// An empty list means all events.
     pub events: Vec<EventName>,
-    /// Only to be counted.
+    /// Only count the deliveries.
     pub dry_run: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Signing deliveries, and the secret of customers who gave none.
+//! Signing of deliveries, and the default secret of customers.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -7,13 +7,13 @@ use crate::digest::{derived_key, mac};
 use crate::event::EventId;
 use crate::id::CustomerId;
 
-/// `v1`: lower-case hex of HMAC-SHA256 over `<t>.<body>`, under the secret's text as it is.
+/// `v1` signature: HMAC-SHA256 over `<t>.<body>` in lower-case hex, with the secret's text as the key.
 pub fn sign(secret: &str, t: i64, body: &[u8]) -> String {
     hex::encode(mac(secret.as_bytes(), &[t.to_string().as_bytes(), b".", body]))
 }
 
-/// The value of `X-Gateway-Signature`: one `v1` per secret. Several secrets only while the operator exchanges the
-/// master key; a customer's own change stops the old secret at once.
+/// The value of `X-Gateway-Signature`: one `v1` per secret. There are several secrets only while the operator rotates
+/// the master key; a secret that a customer replaces stops being used at once.
 pub fn signature_header(secrets: &[&str], t: i64, body: &[u8]) -> String {
     let mut header = format!("t={t}");
     for secret in secrets {
@@ -23,15 +23,14 @@ pub fn signature_header(secrets: &[&str], t: i64, body: &[u8]) -> String {
     header
 }
 
-/// The value of `webhook-signature`, for receivers that use a library of Standard Webhooks. The key is the raw bytes of
-/// the secret.
+/// The value of `webhook-signature`, for receivers that use a Standard Webhooks library. The key is the secret's bytes.
 pub fn standard_signature(secret: &str, event_id: &EventId, t: i64, body: &[u8]) -> String {
     let (id, t) = (event_id.as_str(), t.to_string());
     format!("v1,{}", STANDARD.encode(mac(secret.as_bytes(), &[id.as_bytes(), b".", t.as_bytes(), b".", body])))
 }
 
-/// A customer's secret when it has given none: derived, so that nothing is stored, and per customer, because every
-/// customer can read its own.
+/// The secret of a customer who has set none. It is derived, so that nothing is stored, and differs by customer,
+/// because customers can read their own.
 pub fn default_secret(master_key: &[u8; 32], customer: CustomerId) -> String {
     let secret = derived_key(b"webhook-default-v1", master_key, customer.to_string().as_bytes());
     format!("gwd_{}", URL_SAFE_NO_PAD.encode(secret))

@@ -1,4 +1,4 @@
-//! One connection to the simulator: its task reads and writes, its roster says which session a frame is for.
+//! One connection to the simulator: a task that reads and writes, and a roster that maps frames to sessions.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -24,47 +24,48 @@ use crate::driver::{EndReason, OpenError, SessionEvent};
 use crate::fence::Fence;
 use crate::wire::{FrameReader, NetworkFrame, NodeFrame, SessionFrame, SessionNumber, WIRE_VERSION, encode};
 
-/// The simulator pings every 20 s; a longer silence than this means that nothing comes any more.
+/// Timeout of reading. The simulator pings every 20 s, so a longer silence means that the connection is dead.
 const SILENCE: Duration = Duration::from_secs(90);
 
-/// How long the network may take to confirm that a login is recalled, once its owner's right has passed. The next owner is
-/// elected, applies what was committed and logs in meanwhile; a shorter time would end the connections of busy machines.
+/// How long the network may take to confirm a recalled login after its owner's fence has expired. Meanwhile the next
+/// owner is elected, applies the log and logs in; a shorter timeout would end the connections of busy machines.
 const RECALL_WITHIN: Duration = Duration::from_millis(100);
 
 pub struct Connection {
     pub outgoing: Outgoing,
     pub transfers: Transfers,
-    /// For the rare task that a session needs, started from wherever.
+    /// Runs the rare tasks that sessions spawn from any thread.
     pub runtime: Handle,
     roster: Mutex<Roster>,
     numbers: AtomicU64,
     stop: CancellationToken,
 }
 
-/// The sessions of a connection, by number and by fence. Its lock is never held while another is taken.
+/// The sessions of a connection, by number and by fence. No other lock is taken while its lock is held.
 #[derive(Default)]
 struct Roster {
     sessions: HashMap<SessionNumber, Arc<SimulatedSession>>,
-    /// Sessions that hang on one fence, by the fence's key; so a watchdog looks at shards, not at sessions.
+    /// Session numbers by the key of their fence: the watchdog checks one fence per shard, not every session.
     fences: HashMap<usize, (Fence, HashSet<SessionNumber>)>,
-    /// Logins that were given up before the network answered them, until it confirms their end.
+    /// Logins that were given up before the network answered, until it confirms their end.
     recalled: HashMap<SessionNumber, Recall>,
     closed: bool,
 }
 
-/// A login that may still be on its way. Should the kernel bring it after the next owner's, it would take the device from there.
+/// A login that may still be in flight. If it were delivered after the next owner's login, it would replace that
+/// owner's session.
 struct Recall {
     fence: Fence,
     since: Instant,
 }
 
 impl Connection {
-    /// Connects, introduces the node and waits to be welcomed.
+    /// Connects and performs the handshake for `node`.
     pub async fn make(address: &str, node: NodeId) -> io::Result<Arc<Self>> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        // With the socket, however it is closed, go the bytes that the kernel has not brought yet: no login of a node that is
-        // gone may come after its successor's.
+        // However the socket is closed, discard what the kernel has not sent yet: a login of a node that is gone must
+        // not arrive after its successor's.
         stream.set_zero_linger()?;
         let (source, sink) = stream.into_split();
         let connection = Arc::new(Self {
@@ -97,11 +98,11 @@ impl Connection {
                 () = self.stop.cancelled() => io::ErrorKind::ConnectionAborted.into(),
             }
         };
-        // Sessions that nobody reads for any more would look alive: they end with the connection, also by a panic.
+        // End the sessions with this task, even if it panics: without a reader they would only look alive.
         let error = AssertUnwindSafe(talking).catch_unwind().await;
         let error = error.unwrap_or_else(|_| io::Error::other("reading from the network panicked"));
         tracing::debug!(%error, "the connection to the network ended");
-        // Before anybody learns of the end and logs in elsewhere.
+        // Close the socket before anyone learns of the end and logs in elsewhere.
         drop((frames, sink));
         self.fail(&error.to_string());
     }
@@ -130,7 +131,7 @@ impl Connection {
                     }
                     roster.sessions.get(&session).cloned()
                 };
-                // A session that is not known was cut here a moment ago.
+                // An unknown session was cut on this side a moment ago.
                 if let Some(session) = session {
                     session.hear(frame);
                 }
@@ -138,7 +139,7 @@ impl Connection {
         }
     }
 
-    /// Queues a frame at once.
+    /// Queues a frame without waiting.
     pub fn tell(&self, speaker: Option<&Arc<SimulatedSession>>, frame: &NodeFrame) {
         match encode(frame) {
             Ok(bytes) => self.outgoing.push_now(speaker, bytes),
@@ -171,7 +172,7 @@ impl Connection {
         Ok(session)
     }
 
-    /// Takes a session off the roster; false when it was off already.
+    /// Removes a session from the roster; `false` if it was not in it.
     pub fn remove(&self, session: &SimulatedSession) -> bool {
         let mut roster = self.roster.lock();
         let key = session.fence.key();
@@ -184,15 +185,15 @@ impl Connection {
         roster.sessions.remove(&session.number).is_some()
     }
 
-    /// The sessions whose fence has passed.
+    /// The sessions whose fence has expired.
     pub fn overdue(&self) -> Vec<Arc<SimulatedSession>> {
         let roster = self.roster.lock();
         let passed = roster.fences.values().filter(|(fence, _)| !fence.is_live());
         passed.flat_map(|(_, numbers)| numbers).filter_map(|number| roster.sessions.get(number).cloned()).collect()
     }
 
-    /// Notes that a login is given up before it was answered. The caller has its session closed; while the network does not
-    /// confirm that, nobody knows where the login is.
+    /// Records that a login was given up before it was answered. The caller has the session closed; until the network
+    /// confirms that, the login may still be in flight.
     pub fn recall(&self, session: &SimulatedSession) {
         let mut roster = self.roster.lock();
         if !roster.closed {
@@ -201,12 +202,13 @@ impl Connection {
         }
     }
 
-    /// Whether a recalled login of this session may still be on its way.
+    /// Whether a recalled login of this session may still be in flight.
     pub fn recalls(&self, session: &SimulatedSession) -> bool {
         self.roster.lock().recalled.contains_key(&session.number)
     }
 
-    /// Whether a login that others may own the device of by now was recalled and the network does not confirm it.
+    /// Whether a recalled login is unconfirmed although its fence has expired, so that the device may have another
+    /// owner.
     pub fn has_lost_logins(&self) -> bool {
         let roster = self.roster.lock();
         roster.recalled.values().any(|recall| !recall.fence.is_live() && recall.since.elapsed() >= RECALL_WITHIN)
@@ -216,12 +218,12 @@ impl Connection {
         !self.roster.lock().closed
     }
 
-    /// Ends the connection from this side, and takes back what it has not brought yet.
+    /// Closes the connection from this side and discards unsent bytes.
     pub fn close(&self) {
         self.stop.cancel();
     }
 
-    /// Ends the connection because a login may still be on its way that nobody wants any more.
+    /// Closes the connection because a login that is no longer wanted may still be in flight.
     pub fn give_up(&self) {
         tracing::warn!("the network does not confirm the end of a session: its connection is closed");
         self.close();

@@ -1,11 +1,11 @@
 //! The queue from the sessions to the socket.
 //!
-//! The last check of a session's right to speak is made here, under the lock under which the bytes go to the kernel:
-//! so when [`Outgoing::barrier`] returns after a session was silenced, no byte of it follows. The one exception is a
-//! frame of which the kernel has taken a part already; it is finished, because the connection is everyone's.
+//! A session's right to speak is checked here for the last time, under the lock that is held while bytes go to the
+//! kernel: when [`Outgoing::barrier`] returns after a session was silenced, no byte of it follows. The one exception is
+//! a frame that the kernel has taken in part; it is completed, because the connection is shared.
 //!
-//! Media waits in a queue of its own, and of it one frame at most stands in the queue: so no message waits for longer
-//! than one piece of media takes, however many transfers run.
+//! Media waits in a queue of its own, and only one of its frames at a time enters the main queue: no message waits
+//! longer than one piece of media takes, however many transfers run.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -19,13 +19,13 @@ use tokio::sync::{Notify, Semaphore};
 use super::session::SimulatedSession;
 use crate::driver::EndReason;
 
-/// How many sends and acknowledgements may wait for the socket; the next one waits for room.
+/// Maximum number of sends and acknowledgements that wait for the socket; further ones wait for room.
 const ROOM: usize = 4_096;
 
-/// How many pieces of media may wait for the socket: 2 MiB; the next one waits for room.
+/// Maximum number of media pieces that wait for the socket (2 MiB); further ones wait for room.
 const MEDIA_ROOM: usize = 32;
 
-/// How many frames go to the kernel at once.
+/// Maximum number of frames per write.
 const AT_ONCE: usize = 64;
 
 pub struct Outgoing {
@@ -39,18 +39,18 @@ pub struct Outgoing {
 struct Queues {
     queue: VecDeque<Piece>,
     media: VecDeque<Piece>,
-    /// A frame of media stands in `queue`.
+    /// Whether a frame of media is in `queue`.
     media_queued: bool,
     closed: bool,
 }
 
 struct Piece {
     bytes: Bytes,
-    /// How many of the bytes the kernel has.
+    /// Number of bytes that the kernel has taken.
     written: usize,
-    /// Who speaks; `None` for the connection itself.
+    /// The session that the frame belongs to; `None` for the connection itself.
     speaker: Option<Arc<SimulatedSession>>,
-    /// The place that it took and must give back.
+    /// The permit that the frame took and must return.
     place: Option<Place>,
     media: bool,
 }
@@ -61,7 +61,7 @@ pub enum Place {
     Media,
 }
 
-/// The connection is gone, or the session may not speak any more.
+/// The connection is gone, or the session may no longer speak.
 #[derive(Debug)]
 pub struct Closed;
 
@@ -75,14 +75,14 @@ impl Outgoing {
         }
     }
 
-    /// Queues a frame at once: for the few that a session needs to open and close, and for the connection's own.
+    /// Queues a frame without waiting: for the few frames that open and close a session, and for the connection's own.
     pub fn push_now(&self, speaker: Option<&Arc<SimulatedSession>>, bytes: Bytes) {
         let piece = Piece { bytes, written: 0, speaker: speaker.cloned(), place: None, media: false };
-        // On a closed connection nobody needs the frame: all its sessions have ended.
+        // On a closed connection the frame is not needed: all sessions have ended.
         let _ = self.enqueue(piece);
     }
 
-    /// Queues a session's frame, or a piece of media, once there is room.
+    /// Queues a session's frame or a piece of media, once there is room.
     pub async fn push(&self, place: Place, speaker: &Arc<SimulatedSession>, bytes: Bytes) -> Result<(), Closed> {
         let media = place == Place::Media;
         let room = if media { &self.media_room } else { &self.room };
@@ -95,14 +95,14 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Queues one of a transfer's few small frames at once, behind its pieces.
+    /// Queues a small frame of a transfer without waiting, behind its pieces.
     pub fn push_media_now(&self, speaker: Option<&Arc<SimulatedSession>>, bytes: Bytes) -> Result<(), Closed> {
         self.enqueue(Piece { bytes, written: 0, speaker: speaker.cloned(), place: None, media: true })
     }
 
     fn enqueue(&self, piece: Piece) -> Result<(), Closed> {
         let mut queues = self.queues.lock();
-        // Under the lock: either this stands before the session's close, or it comes to nothing.
+        // Checked under the lock: the frame either precedes the session's close or is refused.
         let is_late = piece.place.is_some() && piece.speaker.as_ref().is_some_and(|speaker| speaker.is_closing());
         if queues.closed || is_late {
             return Err(Closed);
@@ -117,12 +117,12 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Returns when no write of a session that was silenced before is under way.
+    /// Returns when no write of a session that was silenced before is in progress.
     pub fn barrier(&self) {
         drop(self.queues.lock());
     }
 
-    /// Refuses everything from here, and wakes those who wait for room.
+    /// Refuses further frames and wakes those who wait for room.
     pub fn close(&self) {
         let mut queues = self.queues.lock();
         queues.closed = true;
@@ -132,15 +132,15 @@ impl Outgoing {
         self.media_room.close();
     }
 
-    /// Writes what is queued, until the connection breaks.
+    /// Writes queued frames until the connection breaks.
     pub async fn run(&self, sink: &OwnedWriteHalf) -> io::Error {
         loop {
             match self.write_some(sink) {
-                // Under a steady load the socket never makes this wait, and the reader shares the task.
+                // Under steady load the socket never makes this task wait, and the reader shares the task.
                 Ok(true) => tokio::task::coop::consume_budget().await,
                 Ok(false) => {
                     self.wake.notified().await;
-                    // Sessions whose tasks are ready to run queue theirs first: all of it goes to the kernel at once.
+                    // Let ready tasks queue their frames first, so that all of them go to the kernel at once.
                     tokio::task::yield_now().await;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -153,7 +153,7 @@ impl Outgoing {
         }
     }
 
-    /// Gives the kernel as much as it takes now; false when nothing is queued.
+    /// Writes as much as the kernel takes now; `false` if nothing is queued.
     fn write_some(&self, sink: &OwnedWriteHalf) -> io::Result<bool> {
         let mut queues = self.queues.lock();
         queues.admit_media();
@@ -161,7 +161,7 @@ impl Outgoing {
         let mut freed = Freed::default();
         silenced.iter().for_each(|piece| freed.count(piece));
         let outcome = if queues.queue.is_empty() {
-            // What was silenced may have made room for media.
+            // Dropping silenced frames may have made room for media.
             Ok(!queues.media.is_empty())
         } else {
             let pieces = queues.queue.iter().take(AT_ONCE);
@@ -176,14 +176,14 @@ impl Outgoing {
         self.room.add_permits(freed.messages);
         self.media_room.add_permits(freed.media);
         for speaker in silenced.into_iter().filter_map(|piece| piece.speaker) {
-            // A frame of this session was dropped: the session must not go on as if nothing had happened.
+            // A frame of this session was dropped, so the session must not go on.
             speaker.cut(EndReason::Fenced);
         }
         outcome
     }
 }
 
-/// Places to be given back.
+/// Permits to return.
 #[derive(Default)]
 struct Freed {
     messages: usize,
@@ -201,7 +201,7 @@ impl Freed {
 }
 
 impl Queues {
-    /// Lets the next frame of media into the queue, when none is in it.
+    /// Moves the next frame of media into the queue, unless one is in it already.
     fn admit_media(&mut self) {
         if !self.media_queued
             && let Some(piece) = self.media.pop_front()
@@ -211,7 +211,7 @@ impl Queues {
         }
     }
 
-    /// Takes out the frames of sessions that may not speak any more among the next ones.
+    /// Removes the frames of silenced sessions from the first `among` frames.
     fn drop_silenced(&mut self, among: usize) -> Vec<Piece> {
         let mut silenced = Vec::new();
         let mut position = 0;
@@ -230,7 +230,7 @@ impl Queues {
         silenced
     }
 
-    /// Removes what was written, and counts the places that this frees.
+    /// Removes what was written and counts the permits that this frees.
     fn advance(&mut self, mut taken: usize, freed: &mut Freed) {
         while let Some(piece) = self.queue.front_mut() {
             let left = piece.bytes.len() - piece.written;
@@ -263,11 +263,11 @@ mod tests {
         let outgoing = Arc::new(Outgoing::new());
         let writing = Arc::clone(&outgoing);
         tokio::spawn(async move { writing.run(&sink).await });
-        // Until it waits.
+        // Let the writer run until it waits.
         tokio::task::yield_now().await;
         outgoing.push_now(None, Bytes::from_static(b"one"));
         let queued = tokio::spawn(async move {
-            // It runs after the writer, which has been woken by the first.
+            // This runs after the writer, which the first frame has woken.
             outgoing.push_now(None, Bytes::from_static(b"another"));
             outgoing.queues.lock().queue.len()
         });

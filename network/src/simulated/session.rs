@@ -1,8 +1,8 @@
 //! One channel's session with the simulator.
 //!
-//! Events go out under the lock of the session's state, and so does the silence of `kill`: once it returns, nothing
-//! is reported. Bytes go out under the lock of the connection's queue, where the session is asked once more whether
-//! it may speak. The two locks are never held together.
+//! Events are sent under the lock of the session's state, under which `kill` also mutes the session: once it returns,
+//! nothing is reported. Bytes are written under the lock of the connection's queue, where
+//! [`SimulatedSession::may_speak`] is checked once more. The two locks are never held together.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,17 +30,17 @@ use crate::fence::Fence;
 use crate::operation::{self, Operation, RefusedKind};
 use crate::wire::{NodeFrame, SessionFrame, SessionNumber, encode};
 
-/// How long the network may take to answer a request of a session.
+/// Timeout of a session's request to the network.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long it may take to answer a close; then the session is cut, and with it the connection when a login is on its way.
+/// Timeout of a close. After that the session is cut, and with it the connection if a login is in flight.
 const CLOSE_WITHIN: Duration = Duration::from_millis(1_500);
 
-/// How many events may wait beyond the owner's queue. An owner that writes a full outbox of 1,000 messages before it
-/// reads on has as many answers coming; inbound items are bounded by their window already.
+/// Maximum number of events that wait beyond the owner's queue. An owner that writes a full outbox of 1,000 messages
+/// before it reads again has as many answers coming; inbound items are bounded by their window already.
 const BACKLOG: usize = 4_096;
 
-/// How a session begins.
+/// How to open a session.
 pub enum Opening {
     Login { credentials: Bytes },
     Pair { device_name: String, full_history: bool, auth: Arc<dyn AuthStore> },
@@ -50,27 +50,27 @@ pub struct SimulatedSession {
     pub number: SessionNumber,
     pub fence: Fence,
     pub connection: Arc<Connection>,
-    /// Set once, before the session's end is visible anywhere: no byte may follow it.
+    /// Set once, before the session's end becomes visible anywhere: no byte may follow it.
     silenced: AtomicBool,
-    /// Set before its close is queued.
+    /// Set before the session's close is queued.
     closing: AtomicBool,
     state: Mutex<State>,
 }
 
 struct State {
     phase: Phase,
-    /// `None` once the session has ended.
+    /// `None` after the session has ended.
     events: Option<mpsc::Sender<SessionEvent>>,
-    /// Events that found the queue full, in order. While there are any, a task carries them over.
+    /// Events that found the queue full, in order. As long as there are any, a task moves them into the queue.
     backlog: VecDeque<SessionEvent>,
-    /// Needed until the session is logged in, and freed then.
+    /// Needed until the session is logged in, then dropped.
     pairing: Option<Box<Pairing>>,
-    /// Told when the session ends, however it does.
+    /// Notified when the session ends, for whatever reason.
     on_end: Vec<oneshot::Sender<()>>,
-    /// Why it ends, once that is known. It is noted before the session falls silent, so that nobody who finds it silent takes its fence
-    /// for the reason.
+    /// The final event, recorded before the session is silenced, so that nobody who finds it silenced mistakes its
+    /// fence for the reason.
     last: Option<SessionEvent>,
-    /// Killed by its owner: not even what waits for room is reported.
+    /// Killed by its owner: not even the backlog is reported.
     muted: bool,
 }
 
@@ -83,7 +83,7 @@ enum Phase {
     Ended,
 }
 
-/// Why an event is not reported.
+/// Why an event was not queued.
 enum Refused {
     Full,
     Closed,
@@ -96,7 +96,7 @@ struct Pairing {
 }
 
 impl SimulatedSession {
-    /// A session and the first frame that it has to say.
+    /// Creates a session and its first frame.
     pub fn new(
         number: SessionNumber,
         fence: Fence,
@@ -120,8 +120,8 @@ impl SimulatedSession {
         (Arc::new(Self { number, fence, connection, silenced, closing, state: Mutex::new(state) }), first)
     }
 
-    /// Whether a byte of this session may leave now. Once refused, it never may again, even when the fence moves on: what
-    /// it had to say was lost, and what it would say next must not overtake that in another session.
+    /// Whether a byte of this session may leave now. After the first `false` it stays `false`, even if the fence is
+    /// extended: frames were lost, and later ones must not overtake their repetition in another session.
     pub fn may_speak(&self) -> bool {
         if !self.fence.is_live() {
             self.silenced.store(true, Ordering::Release);
@@ -129,7 +129,7 @@ impl SimulatedSession {
         !self.silenced.load(Ordering::Acquire)
     }
 
-    /// Takes what the network says to this session.
+    /// Handles a frame from the network.
     pub fn hear(self: &Arc<Self>, frame: SessionFrame) {
         match frame {
             SessionFrame::Qr { raw, expires_at, sequence } => {
@@ -175,12 +175,12 @@ impl SimulatedSession {
         }
     }
 
-    /// Ends a session that the network knows to be over, and reports why.
+    /// Ends a session that has ended at the network, and reports the reason.
     pub fn end(self: &Arc<Self>, reason: EndReason) {
         self.finish(Some(SessionEvent::Ended(reason)));
     }
 
-    /// Ends a session from this side, tells the network, and reports why.
+    /// Ends a session from this side, informs the network, and reports the reason.
     pub fn cut(self: &Arc<Self>, reason: EndReason) {
         self.note_last(SessionEvent::Ended(reason));
         self.silenced.store(true, Ordering::Release);
@@ -192,7 +192,7 @@ impl SimulatedSession {
         self.state.lock().last.get_or_insert(event);
     }
 
-    /// Ends a session from this side at once: no byte and no event after this.
+    /// Ends a session from this side at once: no byte and no event follows.
     fn kill(self: &Arc<Self>) {
         self.silenced.store(true, Ordering::Release);
         self.hang_up();
@@ -205,8 +205,8 @@ impl SimulatedSession {
         self.finish(None);
     }
 
-    /// Takes the session off the connection, and says so in the connection's own name: what a closed socket tells. The end
-    /// of a session whose login was not answered is one that the network confirms.
+    /// Removes the session from the connection and informs the network in the name of the connection, like a closed
+    /// socket. If the session's login is unanswered, the frame is one that the network confirms.
     fn hang_up(&self) {
         if !self.connection.remove(self) {
             return;
@@ -220,7 +220,7 @@ impl SimulatedSession {
         self.connection.tell(None, &end);
     }
 
-    /// The session is over: a last event, if any, and whoever waits for the end is told.
+    /// Ends the session: reports the final event, if any, and notifies those who wait for the end.
     fn finish(self: &Arc<Self>, last: Option<SessionEvent>) {
         if let Some(last) = last {
             self.note_last(last);
@@ -233,16 +233,16 @@ impl SimulatedSession {
         state.pairing = None;
         let (events, last) = (state.events.take(), state.last.take());
         if let (Some(events), Some(last), false) = (events, last, state.muted) {
-            // A closed queue needs no last event.
+            // A closed queue needs no final event.
             let _ = self.offer(&mut state, &events, last);
         }
         for waiting in std::mem::take(&mut state.on_end) {
-            // Who waited may have given up.
+            // The receiver may have given up.
             let _ = waiting.send(());
         }
     }
 
-    /// Reports an event. A session whose owner is hopelessly behind with reading is cut rather than waited for.
+    /// Reports an event. A session whose owner is too far behind with reading is cut instead of waited for.
     fn report(self: &Arc<Self>, event: SessionEvent) {
         let taken = {
             let mut state = self.state.lock();
@@ -256,7 +256,7 @@ impl SimulatedSession {
         }
     }
 
-    /// Puts an event into the queue, or behind what waits for room in it.
+    /// Queues an event, or appends it to the backlog.
     fn offer(
         self: &Arc<Self>,
         state: &mut State,
@@ -278,7 +278,7 @@ impl SimulatedSession {
         }
     }
 
-    /// Moves the backlog into the queue as the owner reads. Ends with the backlog, so an idle session has no task.
+    /// Moves the backlog into the queue as the owner reads, and then ends: an idle session has no task.
     async fn carry_over(self: Arc<Self>, events: mpsc::Sender<SessionEvent>) {
         while let Ok(room) = events.reserve().await {
             let mut state = self.state.lock();
@@ -299,17 +299,17 @@ impl SimulatedSession {
     fn answer_code(&self, answer: Result<PairCode, PairCodeError>) {
         let waiting = self.state.lock().pairing.as_mut().and_then(|pairing| pairing.code.take());
         if let Some(waiting) = waiting {
-            // Who asked may have given up.
+            // The receiver may have given up.
             let _ = waiting.send(answer);
         }
     }
 
-    /// Whether it has said its last: what comes behind its close would be of a session that is no more.
+    /// Whether the close was queued; nothing may be queued behind it.
     pub fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// Stores new credentials, and acknowledges the pairing only when they are committed.
+    /// Stores new credentials and acknowledges the pairing only after they are committed.
     fn store(self: &Arc<Self>, identity: Identity, credentials: Bytes) {
         let auth = {
             let mut state = self.state.lock();
@@ -329,7 +329,7 @@ impl SimulatedSession {
         });
     }
 
-    /// The device exists: the login follows in the same session.
+    /// The device is registered: logs in within the same session.
     fn linked(self: &Arc<Self>) {
         let linked = {
             let mut state = self.state.lock();
@@ -344,27 +344,27 @@ impl SimulatedSession {
             let login = NodeFrame::Login { session: self.number, epoch: self.fence.epoch(), credentials };
             self.connection.tell(Some(self), &login);
             if self.state.lock().phase == Phase::Closing {
-                // The close that was asked for meanwhile may have gone before.
+                // A close that was requested meanwhile may have been sent before the login.
                 self.connection.tell(Some(self), &NodeFrame::Close { session: self.number });
             }
         }
     }
 
-    /// Queues a frame, once there is room, if the session is logged in.
+    /// Queues a frame once there is room, if the session is logged in.
     async fn write(self: &Arc<Self>, frame: NodeFrame) -> Result<(), SessionError> {
         self.check_logged_in()?;
         let bytes = encode(&frame).map_err(|error| SessionError::Unreachable(error.to_string()))?;
         self.connection.outgoing.push(Place::Message, self, bytes).await.map_err(|_| self.why_silent())
     }
 
-    /// Why it says nothing and hears nothing any more.
+    /// Why the session neither writes nor reads.
     pub fn why_silent(self: &Arc<Self>) -> SessionError {
         self.check_logged_in().err().unwrap_or(SessionError::Ended)
     }
 
     pub fn check_logged_in(self: &Arc<Self>) -> Result<(), SessionError> {
         if !self.may_speak() && self.state.lock().phase != Phase::Ended {
-            // The watchdog may not have seen it, when the fence has moved on since.
+            // If the fence was extended since, the watchdog may not have noticed its expiry.
             self.cut(EndReason::Fenced);
             return Err(SessionError::Fenced);
         }
@@ -375,7 +375,7 @@ impl SimulatedSession {
         }
     }
 
-    /// Resolves at the session's end; `None` when it has ended already.
+    /// Resolves when the session ends; `None` if it has ended already.
     fn ended(&self) -> Option<oneshot::Receiver<()>> {
         let mut state = self.state.lock();
         if state.phase == Phase::Ended {
@@ -387,7 +387,7 @@ impl SimulatedSession {
     }
 }
 
-/// A refusal with what this network means by its code.
+/// Adds to a refusal what its code means on this network.
 fn understood(refused: operation::Refused) -> operation::Refused {
     let kind = match refused.code {
         479 => RefusedKind::Recipient,
@@ -398,7 +398,7 @@ fn understood(refused: operation::Refused) -> operation::Refused {
     refused.of(kind)
 }
 
-/// The owner's hold on a session, if that did not end before it began: dropped, the session is killed.
+/// The owner's handle of a session; `None` inside if the session ended before it began. Dropping it kills the session.
 pub struct SessionHandle(pub Option<Arc<SimulatedSession>>);
 
 impl SessionHandle {
@@ -490,7 +490,7 @@ impl Session for SessionHandle {
             phase
         };
         match phase {
-            // No device is taken yet: there is nothing in anybody's way.
+            // No device is linked yet, so nothing has to be released in order.
             Phase::Pairing => return session.kill(),
             Phase::LoggingIn | Phase::LoggedIn => {
                 session.closing.store(true, Ordering::Release);
@@ -505,7 +505,7 @@ impl Session for SessionHandle {
         if tokio::time::timeout(CLOSE_WITHIN, &mut ended).await.is_err() {
             if session.connection.recalls(session) {
                 session.connection.give_up();
-                // The session ends with the connection's socket, and what that held is gone by then.
+                // The session ends with the connection's socket, which discards unsent bytes when it is closed.
                 let _ = tokio::time::timeout(CLOSE_WITHIN, ended).await;
             }
             session.kill();

@@ -1,4 +1,4 @@
-//! The driver against the simulator's server, over real TCP on loopback.
+//! Tests the driver against the simulator's server over TCP on loopback.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -29,7 +29,7 @@ const CHANNEL: &str = "15550000001";
 const FRIEND: &str = "15550000002";
 const SOON: Duration = Duration::from_secs(10);
 
-/// A store of one channel, in memory.
+/// The in-memory store of one channel.
 #[derive(Default)]
 struct MemoryStore {
     values: Mutex<HashMap<String, Vec<u8>>>,
@@ -69,7 +69,7 @@ struct World {
     store: Arc<MemoryStore>,
 }
 
-/// A session and what it reports.
+/// A session and its events.
 struct Line {
     session: Arc<dyn Session>,
     events: mpsc::Receiver<SessionEvent>,
@@ -156,7 +156,7 @@ impl Line {
         self.try_next().await.expect("the session says something")
     }
 
-    /// The next event; `None` when nothing can follow.
+    /// The next event; `None` when the session has ended.
     async fn try_next(&mut self) -> Option<SessionEvent> {
         tokio::time::timeout(SOON, self.events.recv()).await.expect("an event in time")
     }
@@ -198,7 +198,7 @@ fn fence(epoch: Epoch) -> Fence {
     Fence::new(epoch, Instant::now() + Duration::from_secs(600))
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + SOON;
     while !holds() {
@@ -301,7 +301,7 @@ async fn items_come_again_in_order_until_they_are_acknowledged() {
         first.push(line.inbound().await);
     }
     line.session.acknowledge(first[0].id.clone()).await.unwrap();
-    // Room for one more, and no further.
+    // One acknowledgement makes room for exactly one more item.
     let next = line.inbound().await;
     assert!(matches!(next.kind, InboundKind::Message(message) if message.id == ids[EVENT_WINDOW]));
     line.session.drain().await;
@@ -341,7 +341,7 @@ async fn nothing_follows_the_close_of_a_session() {
             talker.await.unwrap();
         }
     }
-    // Whatever stood behind the last close has arrived once this is answered.
+    // Once this login is answered, everything queued behind the last close has arrived.
     world.login(&network, &fence(1)).await;
     assert_eq!(world.simulator.stats().late_writes, 0);
 }
@@ -406,7 +406,7 @@ async fn a_session_that_was_refused_once_is_over_even_when_its_fence_moves_on() 
     let lost = line.send("A").await;
     short.extend(Instant::now() + Duration::from_secs(600));
     assert!(lost.is_err());
-    // Else what follows would overtake what was lost.
+    // Otherwise later messages would overtake the lost one.
     assert_eq!(line.ended().await, EndReason::Fenced);
     assert!(line.send("B").await.is_err());
     let line = world.login(&network, &short).await;
@@ -426,7 +426,7 @@ async fn a_killed_session_says_nothing_more() {
     assert!(line.try_next().await.is_none());
     until("the network knows", || world.ends() == [Some(LoginEnd::Lost)]).await;
     assert_eq!(world.simulator.stats().late_writes, 0);
-    // The same owner may come again at once, and what it left is still there.
+    // The same owner may log in again at once, and unacknowledged items are still there.
     let mut line = world.login(&network, &fence(1)).await;
     line.inbound().await;
     assert_eq!(world.simulator.stats().conflicts, 0);

@@ -1,7 +1,7 @@
-//! Media on its way: uploads and downloads over the connection that all sessions share.
+//! Media transfers: uploads and downloads over the connection that all sessions share.
 //!
-//! Pieces go out in a queue of their own ([`super::outgoing`]) and only as many as the network has room for; what comes
-//! in is asked for piece by piece. A transfer that its caller drops is cancelled.
+//! Pieces are sent through a queue of their own ([`super::outgoing`]) and only as far as the network has granted room;
+//! incoming pieces are requested one by one. A transfer whose caller drops it is cancelled.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,13 +22,13 @@ use crate::driver::{ByteStream, MEDIA_PIECE, MediaError, SessionError, Uploaded}
 use crate::wire::transfer::{NetworkTransfer, NodeTransfer, TRANSFER_WINDOW, TransferNumber};
 use crate::wire::{NodeFrame, SessionNumber, encode};
 
-/// How many uploads of one connection run at a time; others wait. The network has them in memory until they are whole.
+/// Concurrent uploads per connection; others wait. The network holds an upload in memory until it is complete.
 const UPLOADS: usize = 16;
 
-/// How long either side of a transfer may be silent before it is given up.
+/// Timeout of a transfer when either side is silent.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// How many frames of the network may wait for a transfer: its window, and the frame that ends it.
+/// Maximum number of frames that wait for a transfer: its window, and the frame that ends it.
 const WAITING: usize = TRANSFER_WINDOW as usize + 4;
 
 /// The transfers of a connection.
@@ -54,22 +54,22 @@ impl Transfers {
         Self { running: Mutex::default(), numbers: AtomicU64::new(1), uploads: Semaphore::new(UPLOADS) }
     }
 
-    /// Hands a frame to the transfer that it is for. One that has ended here needs none.
+    /// Hands a frame to its transfer. Frames for a transfer that has ended are dropped.
     pub fn hear(&self, transfer: TransferNumber, frame: NetworkTransfer) {
         let mut running = self.running.lock();
         let fits = running.lines.get(&transfer).is_none_or(|line| line.frames.try_send(frame).is_ok());
         if !fits {
-            // The network sends more than was asked for, or the caller is gone: either way the transfer is over.
+            // The network sends more than was requested, or the caller is gone: the transfer is over in both cases.
             running.lines.remove(&transfer);
         }
     }
 
-    /// Ends the transfers of a session that is over.
+    /// Ends the transfers of a session that has ended.
     pub fn end_session(&self, session: SessionNumber) {
         self.running.lock().lines.retain(|_, line| line.session != session);
     }
 
-    /// Ends all transfers, and refuses new ones.
+    /// Ends all transfers and refuses new ones.
     pub fn close(&self) {
         let mut running = self.running.lock();
         running.closed = true;
@@ -86,7 +86,7 @@ impl Transfers {
     }
 }
 
-/// One transfer of a session. Dropped before it is over, it is cancelled at the network.
+/// A transfer of a session. If dropped before it is over, it is cancelled at the network.
 struct Transfer {
     session: Arc<SimulatedSession>,
     number: TransferNumber,
@@ -108,7 +108,7 @@ impl Transfer {
             running.lines.insert(number, Line { session: session.number, frames: sender });
         }
         let transfer = Self { session: Arc::clone(session), number, frames, over: false };
-        // The session may have ended between the check and the entry: then nobody would take the entry out.
+        // If the session ended between the first check and the insertion, nothing would remove the entry.
         session.check_logged_in()?;
         transfer.tell(first)?;
         Ok(transfer)
@@ -119,7 +119,7 @@ impl Transfer {
         encode(&frame).map_err(|error| SessionError::Unreachable(error.to_string()))
     }
 
-    /// Says something small.
+    /// Sends a small frame.
     fn tell(&self, frame: NodeTransfer) -> Result<(), SessionError> {
         let bytes = self.encode(frame)?;
         let told = self.session.connection.outgoing.push_media_now(Some(&self.session), bytes);
@@ -132,7 +132,7 @@ impl Transfer {
         sent.map_err(|_| self.session.why_silent())
     }
 
-    /// The next frame of the network; a refusal or a break is an error, and the end.
+    /// The next frame from the network; a refusal or a failure is an error and ends the transfer.
     async fn next(&mut self) -> Result<NetworkTransfer, MediaError> {
         let Ok(frame) = tokio::time::timeout(SILENCE, self.frames.recv()).await else {
             return Err(SessionError::Unreachable("the network did not go on with the media".into()).into());
@@ -154,14 +154,14 @@ impl Drop for Transfer {
         if !self.over
             && let Ok(bytes) = self.encode(NodeTransfer::Cancel)
         {
-            // In the connection's own name, as a session that has ended says nothing. On a closed connection nobody
-            // needs to hear it.
+            // Sent in the name of the connection, because an ended session may not write. On a closed connection the
+            // frame is not needed.
             let _ = self.session.connection.outgoing.push_media_now(None, bytes);
         }
     }
 }
 
-/// Room for so many pieces, which is all that is to be said before the end.
+/// The granted room; any other frame is unexpected before the end.
 fn room_in(frame: NetworkTransfer) -> Result<u32, MediaError> {
     match frame {
         NetworkTransfer::Room { pieces } => Ok(pieces),
@@ -173,7 +173,7 @@ fn unexpected() -> MediaError {
     SessionError::Unreachable("the network answered something else".into()).into()
 }
 
-/// Stores bytes at the network.
+/// Uploads bytes to the network.
 pub async fn upload(
     session: &Arc<SimulatedSession>,
     mime_type: &str,
@@ -187,7 +187,7 @@ pub async fn upload(
     let mut room = 0;
     let source = |why: &str| MediaError::Source(why.to_owned());
     loop {
-        // What the network says goes first: it may have refused.
+        // Handle the network's frames first: it may have refused.
         let next = tokio::select! {
             biased;
             frame = transfer.next() => {
@@ -223,7 +223,7 @@ pub async fn upload(
     }
 }
 
-/// Fetches bytes from the network. Returns with the first of them, or when it is clear that there are none.
+/// Downloads bytes from the network. Returns after the first frame, so that a refusal is an error here.
 pub async fn download(session: &Arc<SimulatedSession>, handle: &MediaHandle) -> Result<ByteStream, MediaError> {
     let mut transfer = Transfer::begin(session, NodeTransfer::Download { handle: handle.clone() })?;
     let first = transfer.next().await?;
@@ -242,7 +242,7 @@ struct Incoming {
 }
 
 impl Incoming {
-    /// The next piece; `None` when all are there and are the right ones.
+    /// The next piece; `None` when the download is complete and its hash is correct.
     async fn next_piece(&mut self) -> io::Result<Option<Bytes>> {
         let frame = match self.first.take() {
             Some(first) => first,

@@ -1,7 +1,7 @@
-//! Cuts sessions whose fence has passed, and the connection that may still bring a login of such a session.
+//! Cuts sessions whose fence has expired, and the connection if it may still deliver a login of such a session.
 //!
-//! A thread of its own, not a task: a runtime that is busy must not keep a session alive beyond its owner's right.
-//! It looks at one deadline for each shard, so that idle sessions cost nothing.
+//! It runs on its own thread instead of a task, because a busy runtime must not keep a session alive beyond its owner's
+//! right. It checks one deadline per shard, so that idle sessions cost nothing.
 
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
@@ -12,13 +12,13 @@ use std::time::Duration;
 use super::connection::Connection;
 use crate::driver::EndReason;
 
-/// A session outlives its fence by this and the time of one look, well within 25 ms.
+/// A session outlives its fence by at most this interval and one check, well within 25 ms.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Watches the sessions of a connection while it is open.
+/// Watches the sessions of a connection as long as the connection is open.
 ///
 /// # Errors
-/// No thread could be started.
+/// The thread could not be started.
 pub fn watch(connection: &Arc<Connection>) -> io::Result<()> {
     let connection = Arc::downgrade(connection);
     thread::Builder::new().name("fence-watchdog".into()).spawn(move || keep(&connection)).map(drop)
@@ -29,7 +29,7 @@ fn keep(connection: &Weak<Connection>) {
     if looked.is_err()
         && let Some(connection) = connection.upgrade()
     {
-        // Nobody would cut its sessions when their owners' right ends.
+        // Without a watchdog, nothing would cut the sessions when their fences expire.
         tracing::error!("the watchdog of sessions panicked: the connection to the network is closed, and opened again");
         connection.close();
     }

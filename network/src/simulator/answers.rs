@@ -1,8 +1,8 @@
-//! What the control API is asked and what it answers, in the shapes of its JSON.
+//! Requests and responses of the control API, in the shapes of its JSON.
 //!
-//! - [`writing`]: what a phone writes.
-//! - [`inbox`]: what reached it.
-//! - [`calls`]: calls that phones make and get; [`stories`]: stories; [`business`]: orders and carts.
+//! - [`writing`]: messages that a phone sends.
+//! - [`inbox`]: messages that reached a phone.
+//! - [`calls`]: calls that phones make and receive; [`stories`]: stories; [`business`]: orders and carts.
 
 pub mod business;
 pub mod calls;
@@ -21,7 +21,7 @@ pub use self::writing::PhoneMessage;
 pub use super::engine::newsletters::Listing;
 use super::faults::given;
 
-/// Why the control API refuses.
+/// Why the control API refuses a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
     #[error("{0}")]
@@ -30,25 +30,25 @@ pub enum ControlError {
     NotFound(String),
 }
 
-/// One page of a list, oldest first, and how many there are in all.
+/// One page of a list, oldest first, and the total number of rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct List<T> {
     pub data: Vec<T>,
     pub total: usize,
 }
 
-/// How many rows a list shows when nothing is asked for, and at most.
+/// Default and maximum number of rows in a list.
 pub const DEFAULT_LIMIT: usize = 100;
 pub const MAX_LIMIT: usize = 10_000;
 
-/// What a subscriber is like; what is left out keeps its value, or gets the default of a new one.
+/// Settings of a subscriber; omitted fields keep their value, or get the default of a new subscriber.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct PhoneSettings {
     pub name: Option<String>,
     pub online: Option<bool>,
     pub read_receipts: Option<bool>,
     pub business: Option<bool>,
-    /// Its messages carry the LID alone, until it is disclosed.
+    /// Its messages carry only the LID until the number is disclosed.
     pub hide_number: Option<bool>,
     #[serde(default, deserialize_with = "given")]
     pub auto_read_ms: Option<Option<u32>>,
@@ -71,7 +71,7 @@ pub struct RegisterPhones {
     pub settings: PhoneSettings,
 }
 
-/// `POST /phones/{n}/link`: the QR text that was scanned, or the code that was typed.
+/// `POST /phones/{n}/link`: the scanned QR text or the entered code.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkBy {
@@ -84,7 +84,7 @@ pub enum LinkBy {
 pub struct InboxQuery {
     pub from: Option<String>,
     pub id: Option<String>,
-    /// Shows what stands behind the message of this id.
+    /// Only rows after the message with this id.
     pub after: Option<String>,
     pub limit: Option<usize>,
 }
@@ -108,7 +108,7 @@ pub struct SessionsQuery {
 /// `GET /accepted`.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct LedgerQuery {
-    /// Shows the rows after this one.
+    /// Only rows after this one.
     pub since_seq: Option<u64>,
     pub limit: Option<usize>,
 }
@@ -125,12 +125,12 @@ pub struct Phone {
     pub banned: bool,
     pub lid: Address,
     pub address: Address,
-    /// What its devices say of it: `available` or `unavailable`.
+    /// The presence that its devices report: `available` or `unavailable`.
     pub presence: Presence,
     pub devices: Vec<PhoneDevice>,
 }
 
-/// What somebody did in a chat with a phone.
+/// The presence that somebody showed in a chat with a phone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PresenceRow {
     pub from: Address,
@@ -142,13 +142,13 @@ pub struct PresenceRow {
 pub struct PhoneDevice {
     pub id: u32,
     pub name: String,
-    /// Whether it asked for all of the phone's history when it was linked.
+    /// Whether it requested the phone's whole history when it was linked.
     pub full_history: bool,
     pub linked_at: Timestamp,
     pub channel_session: Option<ChannelSession>,
 }
 
-/// Who holds a device's live session.
+/// The holder of a device's live session.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ChannelSession {
     pub node: NodeId,
@@ -164,21 +164,21 @@ pub struct SessionRow {
     pub epoch: Epoch,
     pub login_seq: u64,
     pub since: Timestamp,
-    /// Through which the session comes.
+    /// The proxy of the session.
     pub proxy: Option<String>,
 }
 
-/// How a logged-in session came to its end.
+/// How a logged-in session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoginEnd {
-    /// A login of the same or a lower epoch took its place.
+    /// Replaced by a login of the same or a lower epoch.
     Replaced,
-    /// Closed in order, by the node or by the network's verdict.
+    /// Closed in order, by the node or by the network.
     Closed,
     /// Its connection broke, or the node cut it.
     Lost,
-    /// A login of a higher epoch took its place.
+    /// Fenced by a login of a higher epoch.
     Fenced,
 }
 
@@ -193,25 +193,25 @@ pub struct LoginRow {
     pub end: Option<LoginEnd>,
 }
 
-/// Counters since the start, but for `sessions`, which is how many are live.
+/// Counters since the start; `sessions` is the current number of live sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
     pub sessions: u64,
-    /// Logins of a live device with the same or a lower epoch.
+    /// Logins, with the same or a lower epoch, of a device that had a live session.
     pub conflicts: u64,
-    /// Sessions that a higher epoch ended.
+    /// Sessions that were fenced by a higher epoch.
     pub fenced: u64,
-    /// Frames that came from ended sessions; all were dropped.
+    /// Frames from ended sessions; all of them were dropped.
     pub late_writes: u64,
     /// Messages in the ledger.
     pub accepted: u64,
     pub refused: u64,
-    /// Messages that reached a phone, copies not counted.
+    /// Messages that reached a phone, without copies.
     pub delivered: u64,
     pub duplicates_dropped: u64,
-    /// Sends that arrived, repeats and refusals among them.
+    /// Sends that arrived, including repeats and refused ones.
     pub raw_sends: u64,
-    /// Inbound items that were sent again at a later login.
+    /// Inbound items that were sent again after a later login.
     pub redelivered: u64,
     pub logins: u64,
 }
@@ -222,14 +222,14 @@ pub struct AcceptedRow {
     pub id: MessageId,
     pub from: Address,
     pub to: Address,
-    /// How many sends of this id arrived, the first included.
+    /// Number of sends with this id, including the first.
     pub raw_copies: u32,
     pub node: NodeId,
     pub epoch: Epoch,
     pub at: Timestamp,
 }
 
-/// The rows that a limit lets through.
+/// The page size for a requested limit.
 pub(crate) fn page_size(limit: Option<usize>) -> usize {
     limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT)
 }

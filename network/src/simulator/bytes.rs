@@ -1,4 +1,4 @@
-//! The bytes that a phone sends: those it was given, or as many as it was told to make.
+//! The media bytes that a phone sends: given ones, or generated ones of a given size.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use super::answers::ControlError;
 use super::answers::writing::{PhoneBody, PhoneMessage};
 use crate::wire::transfer::Digest;
 
-/// How files of a type begin, so that what looks at the first bytes knows them.
+/// Magic bytes by MIME type, so that detection by content recognizes generated files.
 const BEGINNINGS: [(&str, &[u8]); 9] = [
     ("image/jpeg", b"\xFF\xD8\xFF\xE0\x00\x10JFIF\x00\x01"),
     ("image/png", b"\x89PNG\r\n\x1A\n\x00\x00\x00\x0DIHDR\x00\x00\x02\x80\x00\x00\x01\xE0\x08\x06\x00\x00\x00"),
@@ -23,17 +23,17 @@ const BEGINNINGS: [(&str, &[u8]); 9] = [
     ("application/zip", b"PK\x03\x04"),
 ];
 
-/// Media on its way from a phone: what the message says of it, and the bytes.
+/// Media that a phone is about to send: its description in the message, and its bytes.
 pub struct Prepared {
     pub media: Media,
     pub sha256: Digest,
     pub bytes: Bytes,
 }
 
-/// Makes the media of a message; `None` when its type has none.
+/// Prepares the media of a message; `None` if its type has none.
 ///
 /// # Errors
-/// Media that is missing, too large or not base64.
+/// The media is missing, too large or not base64.
 pub fn prepare(message: &PhoneMessage) -> Result<Option<Prepared>, ControlError> {
     let Some(default) = message.body.default_mime_type() else { return Ok(None) };
     let invalid = |text: String| ControlError::Invalid(text);
@@ -68,7 +68,7 @@ pub fn prepare(message: &PhoneMessage) -> Result<Option<Prepared>, ControlError>
     Ok(Some(Prepared { media, sha256, bytes }))
 }
 
-/// Makes bytes of a type and a size; equal ones each time, so that they are kept once.
+/// Generates bytes of a type and a size. The result is deterministic, so that equal files are stored once.
 fn made(mime_type: &str, size: usize) -> Bytes {
     let beginning = BEGINNINGS.iter().find(|(known, _)| mime_type.starts_with(known)).map_or(&b""[..], |(_, b)| b);
     let mut bytes: Vec<u8> = beginning.iter().copied().take(size).collect();

@@ -1,4 +1,4 @@
-//! What the routes of the control API call. What a phone does is the engine's: a route reaches it by [`Simulator::act_for`].
+//! The methods behind the control API. The engine implements phones; routes reach it by [`Simulator::act_for`].
 
 use std::time::Duration;
 
@@ -19,21 +19,21 @@ use crate::operation::Area;
 /// How long a link waits for the device to store its credentials.
 const STORE_WITHIN: Duration = Duration::from_secs(10);
 
-/// How many messages one call may send.
+/// Maximum number of messages in one call.
 const MAX_COUNT: u32 = 100_000;
 
 impl Simulator {
-    /// Has the engine do something at this moment.
+    /// Runs a change of the engine at the current time.
     pub fn act<T>(&self, act: impl FnOnce(&mut Engine, Timestamp) -> T) -> T {
         self.shared.with(act)
     }
 
-    /// Looks at the engine, which changes nothing.
+    /// Queries the engine without changing it.
     pub fn look<T>(&self, look: impl FnOnce(&Engine) -> T) -> T {
         self.shared.look(look)
     }
 
-    /// Has the engine do something for a phone, by its number.
+    /// Runs a change of the engine for a phone, given its number.
     pub fn act_for<T>(
         &self,
         phone: &str,
@@ -43,12 +43,12 @@ impl Simulator {
         self.act(|engine, now| act(engine, now, number))
     }
 
-    /// Registers a phone or changes it; says whether it is new.
+    /// Registers or updates a phone; returns whether it is new.
     pub fn register(&self, body: &RegisterPhone) -> Result<(Phone, bool), ControlError> {
         self.act_for(&body.number, |engine, now, number| Ok(engine.register(now, number, &body.settings)))
     }
 
-    /// Registers many phones with numbers that follow each other.
+    /// Registers phones with consecutive numbers.
     pub fn register_many(&self, body: &RegisterPhones) -> Result<(), ControlError> {
         self.act_for(&body.first, |engine, now, first| engine.register_many(now, first, body.count, &body.settings))
     }
@@ -58,7 +58,7 @@ impl Simulator {
         self.shared.look(|engine| engine.phone(number))
     }
 
-    /// Scans a QR text or types a pair code; returns the device once its credentials are stored.
+    /// Scans a QR text or enters a pair code; returns the device once its credentials are stored.
     pub async fn link(&self, phone: &str, by: LinkBy) -> Result<u32, ControlError> {
         let number = number(phone)?;
         let ticket = self.shared.next_number();
@@ -77,7 +77,7 @@ impl Simulator {
         }
     }
 
-    /// Lets a phone write; returns the messages' ids.
+    /// Sends messages from a phone and returns their ids.
     pub fn send(&self, phone: &str, body: &PhoneMessage) -> Result<Vec<MessageId>, ControlError> {
         let number = number(phone)?;
         if !(1..=MAX_COUNT).contains(&body.count) {
@@ -97,14 +97,14 @@ impl Simulator {
         self.shared.look(|engine| engine.presences(number))
     }
 
-    /// The phone does what a device would ask for.
+    /// Runs an operation as the phone instead of a device.
     pub fn operate<A: Area>(&self, phone: &str, operation: A) -> Result<A::Answer, ControlError> {
         let answer =
             self.act_for(phone, |engine, now, number| engine.phone_operation(now, number, operation.into()))?;
         A::answer(answer).ok_or_else(|| ControlError::Invalid("the answer is of another area".into()))
     }
 
-    /// An address, or the digits of a number.
+    /// Parses an address or the digits of a number.
     pub fn address(&self, text: &str) -> Result<Address, ControlError> {
         self.shared.look(|engine| engine.parse_address(text))
     }

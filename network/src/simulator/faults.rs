@@ -1,10 +1,10 @@
-//! The faults that the control API puts in force.
+//! The faults that the control API injects.
 
 use model::id::NodeId;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Declares the faults of a network: those that are as they are given, those that may be `null`, and those that are `false`
-/// or say how. Where it is called, `given`, `false_or`, `switched` and `Switch` are in scope, and `Faults` has a `check`.
+/// Declares the faults of a network: plain values, nullable values, and switches, which are `false` or a mode. The
+/// caller must have `given`, `false_or`, `switched` and `Switch` in scope, and give `Faults` a method `check`.
 #[macro_export]
 macro_rules! faults {
     (
@@ -12,7 +12,7 @@ macro_rules! faults {
         nullable { $($(#[$nullable_about:meta])* $nullable:ident: $nullable_of:ty;)* }
         switched { $($(#[$switch_about:meta])* $switch:ident: $switch_of:ty;)* }
     ) => {
-        /// What goes wrong at the moment.
+        /// The active faults.
         #[derive(Clone, Debug, PartialEq, Serialize)]
         pub struct Faults {
             $($(#[$about])* pub $plain: $of,)*
@@ -20,7 +20,7 @@ macro_rules! faults {
             $($(#[$switch_about])* #[serde(serialize_with = "false_or")] pub $switch: Option<$switch_of>,)*
         }
 
-        /// A change of faults; what is left out keeps its value.
+        /// A change of faults; omitted fields keep their value.
         #[derive(Clone, Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields, default)]
         pub struct FaultsChange {
@@ -38,7 +38,7 @@ macro_rules! faults {
             /// The faults after a change.
             ///
             /// # Errors
-            /// A text that names the field and what it may be.
+            /// A message that names the field and its permitted values.
             pub fn changed(&self, change: FaultsChange) -> Result<Self, String> {
                 let next = Self {
                     $($plain: change.$plain.unwrap_or_else(|| self.$plain.clone()),)*
@@ -54,33 +54,33 @@ macro_rules! faults {
 
 faults! {
     plain {
-        /// The answer to a send comes this much later; sends of one device keep their order.
+        /// Delays the answer to a send; the sends of one device keep their order.
         accept_delay_ms: u64 = 0;
-        /// Up to this much more, at random.
+        /// Maximum random addition to that delay.
         accept_jitter_ms: u64 = 0;
-        /// This share of sends is lost unanswered before it counts.
+        /// Percentage of sends that are lost without an answer, before they count.
         drop_before_accept_pct: f64 = 0.0;
-        /// This share of sends is delivered, and the acceptance lost.
+        /// Percentage of sends that are delivered but whose acceptance is lost.
         drop_after_accept_pct: f64 = 0.0;
         login_delay_ms: u64 = 0;
-        /// Whether a repeated message id is dropped, as the real network does it.
+        /// Whether a repeated message id is dropped, as in the real network.
         dedup: bool = true;
-        /// Acknowledgements wait until this is off again; those of a session that ends meanwhile are lost.
+        /// Holds acknowledgements back until this is off again; those of a session that ends meanwhile are lost.
         hold_inbound_acks: bool = false;
         /// Nodes whose connections are cut and refused.
         cut_node: Vec<NodeId> = Vec::new();
-        /// Multiplies the life of QR texts and pair codes.
+        /// Multiplies the lifetime of QR texts and pair codes.
         qr_time_scale: f64 = 1.0;
-        /// The end of an upload and the beginning of a download come this much later.
+        /// Delays the end of an upload and the beginning of a download.
         media_delay_ms: u64 = 0;
-        /// Operations are done, and not answered.
+        /// Operations are executed but not answered.
         mute_operations: bool = false;
-        /// How many more patches of chats run into another device's.
+        /// How many more patches of chats conflict with one of another device.
         conflicting_patches: u32 = 0;
     }
     nullable {
         nack: Nack;
-        /// How long media is kept, what is kept already included; `null` for the network's 14 days.
+        /// Retention of media, including media that is stored already; `null` for the network's 14 days.
         media_ttl_ms: u64;
     }
     switched {
@@ -90,7 +90,7 @@ faults! {
     }
 }
 
-/// Refuses a share of sends with a code.
+/// Refuses a percentage of sends with a code.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nack {
@@ -99,7 +99,7 @@ pub struct Nack {
 }
 
 impl Nack {
-    /// What the network says with the code.
+    /// The text that the network sends with the code.
     pub fn text(&self) -> &'static str {
         match self.code {
             463 => "reachout_timelock",
@@ -120,23 +120,23 @@ pub enum RefuseLogins {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusePairing {
-    /// The phone has too many devices: the link is refused.
+    /// The phone has too many devices, so the link is refused.
     DeviceLimit,
-    /// No pair code is given out.
+    /// No pair code is issued.
     Code,
 }
 
-/// What becomes of uploads and downloads.
+/// How uploads and downloads fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MediaFail {
     /// Refused for good.
     Refuse,
-    /// Broken off in the middle.
+    /// Interrupted in the middle.
     Break,
 }
 
-/// `false`, or the way in which something is refused.
+/// `false`, or the mode of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged, expecting = "expected false or one of the fault's names")]
 pub enum Switch<T> {
@@ -144,7 +144,7 @@ pub enum Switch<T> {
     On(T),
 }
 
-/// Longer delays are surely a mistake of the unit.
+/// Maximum delay; a longer one is most likely a mistake in the unit.
 const MAX_DELAY_MS: u64 = 3_600_000;
 
 impl Faults {
@@ -174,18 +174,18 @@ impl Faults {
     }
 }
 
-/// Whether QR times can be multiplied by a number.
+/// Whether QR lifetimes can be multiplied by this factor.
 ///
 /// # Errors
-/// A text that says what it may be.
+/// A message that names the permitted range.
 pub fn check_time_scale(scale: f64) -> Result<(), String> {
     if (0.001..=1000.0).contains(&scale) { Ok(()) } else { Err("qr_time_scale must be from 0.001 to 1000".into()) }
 }
 
-/// What a switch is after a change.
+/// The value of a switch after a change.
 ///
 /// # Errors
-/// A text that names the field and what it may be.
+/// A message that names the field and its permitted values.
 pub fn switched<T>(name: &str, change: Option<Switch<T>>, now: Option<T>) -> Result<Option<T>, String> {
     match change {
         None => Ok(now),
@@ -195,10 +195,10 @@ pub fn switched<T>(name: &str, change: Option<Switch<T>>, now: Option<T>) -> Res
     }
 }
 
-/// Shows a switch: `false`, or how.
+/// Serializes a switch: `false`, or its mode.
 ///
 /// # Errors
-/// What the serializer says.
+/// Those of the serializer.
 pub fn false_or<T: Serialize, S: serde::Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
     match value {
         None => serializer.serialize_bool(false),
@@ -206,10 +206,10 @@ pub fn false_or<T: Serialize, S: serde::Serializer>(value: &Option<T>, serialize
     }
 }
 
-/// Tells a field that is `null` from one that is left out.
+/// Distinguishes a field that is `null` from one that is omitted.
 ///
 /// # Errors
-/// What the deserializer says.
+/// Those of the deserializer.
 pub fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }

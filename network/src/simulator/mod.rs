@@ -1,11 +1,11 @@
-//! The network simulator: an engine without clock or sockets, a TCP server for nodes, and the typed methods that the
-//! control API calls.
+//! The network simulator: an engine without clock or sockets, a TCP server for nodes, and the typed methods behind the
+//! control API.
 //!
-//! - [`engine`]: the state and the rules.
-//! - [`server`]: nodes' connections; [`transfers`]: media on them.
-//! - [`control`]: what the control API calls, on [`Simulator`].
-//! - [`store`]: the folder in which the state is kept.
-//! - [`answers`], [`faults`]: the shapes of the control API; [`bytes`]: the media that phones send.
+//! - [`engine`]: state and rules.
+//! - [`server`]: connections of nodes; [`transfers`]: media on them.
+//! - [`control`]: the methods of [`Simulator`] that the control API calls.
+//! - [`store`]: the folder in which state is persisted.
+//! - [`answers`], [`faults`]: JSON shapes of the control API; [`bytes`]: the media that phones send.
 
 pub mod answers;
 mod bytes;
@@ -40,13 +40,13 @@ use self::engine::{ConnectionId, Effect, Engine, Ticket};
 use self::server::Outlet;
 use self::store::{Found, Store, StoreError};
 
-/// A changed state is written no earlier after it was written before.
+/// Minimum interval between two writes of the state.
 const WRITE_EVERY: Duration = Duration::from_secs(2);
 
-/// A state that takes long to write is written so seldom that writing takes at most this part of the time.
+/// State that takes long to write is written less often, so that writing takes at most `1 / WRITE_SHARE` of the time.
 const WRITE_SHARE: u32 = 100;
 
-/// Why a simulator that keeps its state does not start.
+/// Why a simulator with persisted state does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error(transparent)]
@@ -61,14 +61,14 @@ pub struct Simulator {
     shared: Arc<Shared>,
 }
 
-/// The engine and what its effects reach. One lock, held for one call of the engine and never over an await.
+/// The engine and where its effects go. The lock is held for one call of the engine, never over an await.
 struct Shared {
     core: Mutex<Core>,
-    /// Tells whoever keeps the state that something may have changed.
+    /// Notified when the state may have changed and should be written.
     changes: Notify,
-    /// Wakes the timer when something became due earlier than it expects.
+    /// Wakes the timer task when something is due earlier than it expects.
     earlier: Notify,
-    /// The wall clock at the start; from there on time is counted, so that a jump of the clock disturbs nothing.
+    /// Wall-clock time at the start; later times add the monotonic clock, so that clock jumps have no effect.
     started_at: Timestamp,
     started: Instant,
     numbers: AtomicU64,
@@ -81,26 +81,26 @@ struct Core {
     engine: Engine,
     outlets: HashMap<ConnectionId, Outlet>,
     links: HashMap<Ticket, oneshot::Sender<Result<u32, ControlError>>>,
-    /// Whether the state may have changed since a copy of it was taken.
+    /// Whether the state may have changed since the last snapshot.
     changed: bool,
 }
 
 impl Simulator {
-    /// Starts the server for nodes on `network`; `control` is where the control API will be reached, `qr_time_scale`
-    /// multiplies the life of QR texts and pair codes.
+    /// Starts the server for nodes on `network`. `control` is the address of the control API; `qr_time_scale`
+    /// multiplies the lifetime of QR texts and pair codes.
     ///
     /// # Errors
-    /// An address that cannot be listened on, or a scale that makes no sense.
+    /// The address cannot be listened on, or the scale is out of range.
     pub async fn start(network: SocketAddr, control: SocketAddr, qr_time_scale: f64) -> io::Result<Self> {
         Self::go_on(network, control, qr_time_scale, None).await
     }
 
-    /// As [`start`](Self::start), going on from what a folder holds. The state is kept there from now on: written within
-    /// seconds of a change, or more seldom where it is large, and whole by [`Keeper::finish`]. A process that is killed
-    /// loses what came since it was last written.
+    /// Like [`start`](Self::start), but restores the state from a folder and persists it there: within seconds of a
+    /// change, less often when the state is large, and completely in [`Keeper::finish`]. A process that is killed loses
+    /// the changes since the last write.
     ///
     /// # Errors
-    /// As [`start`](Self::start), and a folder that cannot be used, or holds what cannot be read.
+    /// Those of [`start`](Self::start), and a folder that cannot be used or has unreadable contents.
     pub fn start_in(
         folder: &Path,
         network: SocketAddr,
@@ -129,7 +129,7 @@ impl Simulator {
                 .map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))?;
             let listener = TcpListener::bind(network).await?;
             let mut engine = Engine::new(rand::random(), format!("http://{control}"), qr_time_scale);
-            // Before anybody can connect: who finds no phone would take its link for ended.
+            // Restore before a node can connect: a node that found no phone would take the channel's link for ended.
             if let Some(Found { snapshot, ended_in_order }) = found {
                 engine.restore(Timestamp::now(), snapshot, ended_in_order);
             }
@@ -150,12 +150,12 @@ impl Simulator {
         })
     }
 
-    /// Where nodes connect to.
+    /// The address that nodes connect to.
     pub fn network_address(&self) -> SocketAddr {
         self.shared.network
     }
 
-    /// Closes all connections and waits until everything has stopped.
+    /// Closes all connections and waits until all tasks have stopped.
     pub async fn shutdown(&self) {
         self.shared.stop.cancel();
         self.shared.tasks.close();
@@ -163,17 +163,17 @@ impl Simulator {
     }
 }
 
-/// Whoever keeps a simulator's state.
+/// The task that persists a simulator's state.
 pub struct Keeper {
     shared: Arc<Shared>,
     keeping: JoinHandle<Store>,
 }
 
 impl Keeper {
-    /// Writes the last state, once the simulator is shut down.
+    /// Writes the final state, after the simulator was shut down.
     ///
     /// # Errors
-    /// When it cannot be written; the folder holds an earlier state.
+    /// The state cannot be written; the folder then holds an earlier one.
     pub async fn finish(self) -> io::Result<()> {
         let mut store = self.keeping.await.map_err(io::Error::other)?;
         let snapshot = self.shared.core.lock().engine.snapshot();
@@ -181,7 +181,7 @@ impl Keeper {
     }
 }
 
-/// Writes the state again and again while it changes, until the simulator stops.
+/// Writes the state whenever it has changed, until the simulator stops.
 async fn keep(shared: Arc<Shared>, mut store: Store) -> Store {
     let mut pause = Duration::ZERO;
     loop {
@@ -216,7 +216,7 @@ async fn keep(shared: Arc<Shared>, mut store: Store) -> Store {
 }
 
 impl Shared {
-    /// Asks the engine, and changes nothing.
+    /// Queries the engine without changing it.
     fn look<T>(&self, call: impl FnOnce(&Engine) -> T) -> T {
         call(&self.core.lock().engine)
     }
@@ -244,7 +244,7 @@ impl Shared {
         self.started_at.plus(self.started.elapsed())
     }
 
-    /// A number that was not given out before.
+    /// A number that was not returned before.
     fn next_number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
@@ -262,17 +262,17 @@ impl Core {
                     Effect::Send { connection, frame } => {
                         let outlet = self.outlets.get(&connection);
                         if let Some(Err(TrySendError::Full(_))) = outlet.map(|outlet| outlet.try_send(frame)) {
-                            // A node that does not read is cut, so that nobody waits for it.
+                            // A node that does not read is disconnected, so that nobody has to wait for it.
                             tracing::warn!(connection, "a node does not read; its connection is cut");
                             self.outlets.remove(&connection);
                             self.engine.disconnected(now, connection);
                         }
                     }
-                    // Dropping the outlet closes the connection once what was queued is written.
+                    // Dropping the outlet closes the connection after the queued frames are written.
                     Effect::Disconnect { connection } => drop(self.outlets.remove(&connection)),
                     Effect::Linked { ticket, outcome } => {
                         if let Some(waiting) = self.links.remove(&ticket) {
-                            // The caller may have gone; then nobody needs to know.
+                            // The caller may have gone; then the outcome is not needed.
                             let _ = waiting.send(outcome);
                         }
                     }
@@ -282,7 +282,7 @@ impl Core {
     }
 }
 
-/// Does what is due, when it is due.
+/// Runs due timers until the simulator stops.
 async fn run_timers(shared: Arc<Shared>) {
     loop {
         let due = shared.with(|engine, now| {
@@ -291,7 +291,7 @@ async fn run_timers(shared: Arc<Shared>) {
         });
         let wait = async {
             match due {
-                // A millisecond more: timestamps are rounded down, and an early tick would find nothing due.
+                // One millisecond later: timestamps are rounded down, so that an early tick would find nothing due.
                 Some(due) => tokio::time::sleep(due.since(shared.now()) + std::time::Duration::from_millis(1)).await,
                 None => std::future::pending().await,
             }

@@ -1,27 +1,27 @@
-//! Subscriber numbers and their linked-device addresses.
+//! Subscriber numbers and their linked-device addresses (LIDs).
 
 use std::fmt;
 
 use model::address::{Address, MAX_DIGITS, Suffixes};
 use serde::{Deserialize, Serialize};
 
-/// A subscriber's number: three to fifteen digits that do not begin with 0.
+/// A subscriber's number: 3 to 15 digits without a leading 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Number(u64);
 
-/// How many numbers, and so LIDs, there are: fifteen digits.
+/// Number of possible numbers, and so of LIDs: 15 digits.
 const SPACE: u128 = 1_000_000_000_000_000;
 
-/// Shares no factor with [`SPACE`], so that multiplying by it gives every number a LID of its own.
+/// Coprime to [`SPACE`], so that multiplication gives every number a distinct LID.
 const LID_FACTOR: u128 = 618_033_988_749_893;
 
 /// `LID_FACTOR * LID_INVERSE = 1 (mod SPACE)`.
 const LID_INVERSE: u128 = inverse(LID_FACTOR, SPACE);
 
-/// Shifts the LIDs, so that small numbers do not have telling ones.
+/// Offsets the LIDs, so that those of small numbers do not reveal the number.
 const LID_SHIFT: u128 = 271_828_182_845_904;
 
-/// The inverse of `a` modulo `m`, by Euclid's extended algorithm. `a` and `m` must share no factor.
+/// The inverse of `a` modulo `m`, by Euclid's extended algorithm. `a` and `m` must be coprime.
 const fn inverse(a: u128, m: u128) -> u128 {
     let (mut old, mut new) = ((a as i128, 1_i128), (m as i128, 0_i128));
     while new.0 != 0 {
@@ -43,18 +43,18 @@ impl Number {
         self.0
     }
 
-    /// The number that comes `offset` after this one, while it has at most fifteen digits.
+    /// The number that is `offset` after this one, if it has at most 15 digits.
     pub fn plus(self, offset: u64) -> Option<Self> {
         self.0.checked_add(offset).filter(|number| u128::from(*number) < SPACE).map(Self)
     }
 
-    /// The number's LID: the same for ever, fifteen digits, no other number's.
+    /// The number's LID: 15 digits, stable and unique.
     pub fn lid(self) -> Address {
         let lid = (u128::from(self.0) * LID_FACTOR + LID_SHIFT) % SPACE;
         Address::lid(&format!("{lid:015}"))
     }
 
-    /// The number behind a LID's local part.
+    /// The number behind the local part of a LID.
     fn of_lid(local: &str) -> Option<Self> {
         if local.len() != MAX_DIGITS || !local.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
@@ -64,7 +64,7 @@ impl Number {
         u64::try_from(number).ok().map(Self)
     }
 
-    /// The subscriber that an address names: a phone address or a LID.
+    /// The subscriber that a phone address or a LID belongs to.
     pub fn of_address(address: &Address, suffixes: &Suffixes) -> Option<Self> {
         if address.is_lid() {
             Self::of_lid(address.local())

@@ -1,9 +1,9 @@
-//! The server that nodes connect to: one multiplexed connection a node.
+//! The server that nodes connect to, with one multiplexed connection per node.
 //!
 //! A connection has a reader and a writer. The engine hands frames to the writer through a bounded queue and never
-//! waits. A node that writes faster than it reads is not read from until its queue has room; what others cause can
-//! still fill it, and then the node is cut. Either way it slows nobody else. Media waits in a queue of its own, of which
-//! one piece at most goes out between the frames of sessions.
+//! waits. When a node writes faster than it reads, the server stops reading from it until its queue has room; frames
+//! caused by others can still fill the queue, and then the node is disconnected. No other node is slowed down in either
+//! case. Media waits in a queue of its own; at most one piece is written between frames of sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,29 +20,29 @@ use super::engine::ConnectionId;
 use super::transfers::{MEDIA_QUEUE, Transfers};
 use crate::wire::{FrameReader, NetworkFrame, NodeFrame, encode};
 
-/// How many frames may wait for a node: a paused one keeps its connection through some 1,000 full event windows.
+/// Queue size per node, in frames: a paused node keeps its connection through some 1,000 full event windows.
 const QUEUE: usize = 65_536;
 
-/// A node is read from while its queue has room for this many frames.
+/// Minimum free space in its queue, in frames, for a node to be read from.
 const ROOM: usize = QUEUE / 2;
 
-/// How often a node is pinged, and after which silence it counts as gone. A node that is merely stopped for a while
-/// must keep its connection: its sessions end by fencing, as they would in the real network.
+/// Ping interval, and the silence after which a node counts as gone. A node that is merely paused must keep its
+/// connection: its sessions end by fencing, as they would in a real network.
 const PING_EVERY: Duration = Duration::from_secs(20);
 const SILENCE: Duration = Duration::from_secs(90);
 
-/// The engine's end of a connection's queue. When it is dropped, the connection is closed.
+/// The engine's end of a connection's queue. Dropping it closes the connection.
 pub type Outlet = mpsc::Sender<NetworkFrame>;
 
-/// A reader's view of its own connection's queue.
+/// The reader's view of its own connection's queue.
 struct Own<'a> {
     /// Weak, so that the connection closes when the engine drops its end.
     queue: mpsc::WeakSender<NetworkFrame>,
-    /// Told whenever the writer has taken something out.
+    /// Notified when the writer has taken frames out.
     drained: &'a Notify,
 }
 
-/// Takes connections until the simulator stops.
+/// Accepts connections until the simulator stops.
 pub async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     loop {
         let accepted = tokio::select! {
@@ -54,7 +54,7 @@ pub async fn accept(shared: Arc<Shared>, listener: TcpListener) {
                 shared.tasks.spawn(serve(Arc::clone(&shared), stream));
             }
             Err(error) => {
-                // Mostly: out of file descriptors. Others will close some.
+                // Mostly out of file descriptors; wait for other connections to close.
                 tracing::warn!(%error, "a connection could not be accepted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -105,7 +105,7 @@ async fn read(
                     NodeFrame::Transfer { session, transfer, frame } => {
                         transfers.take(session, transfer, frame).await?;
                     }
-                    // A pong says that the node is there, and changes nothing.
+                    // A pong only shows that the node is alive.
                     NodeFrame::Pong => {}
                     frame => {
                         shared.with(|engine, now| engine.frame(now, connection, frame));
@@ -118,7 +118,7 @@ async fn read(
                     return Err(std::io::ErrorKind::TimedOut.into());
                 }
                 if let Some(queue) = own.queue.upgrade() {
-                    // A full queue needs no ping: its frames are there to be answered for.
+                    // A full queue needs no ping: the node has frames to read already.
                     let _ = queue.try_send(NetworkFrame::Ping);
                 }
             }
@@ -126,10 +126,10 @@ async fn read(
     }
 }
 
-/// Returns when the node's queue has room; fails when the node reads nothing for too long.
+/// Waits until the node's queue has room; fails if the node reads nothing for [`SILENCE`].
 async fn wait_for_room(own: &Own<'_>) -> std::io::Result<()> {
     while own.queue.upgrade().is_some_and(|queue| queue.capacity() < ROOM) {
-        // Not by reserving: that would take the room from the engine, which then would see a full queue.
+        // Do not reserve a permit: that would take room from the engine, which would then see a full queue.
         if tokio::time::timeout(SILENCE, own.drained.notified()).await.is_err() {
             return Err(std::io::ErrorKind::TimedOut.into());
         }
@@ -137,7 +137,7 @@ async fn wait_for_room(own: &Own<'_>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Writes what is queued; ends when the sessions' queue is closed and empty.
+/// Writes queued frames; ends when the sessions' queue is closed and empty.
 async fn write(
     mut frames: mpsc::Receiver<NetworkFrame>,
     mut media: mpsc::Receiver<NetworkFrame>,
@@ -153,7 +153,7 @@ async fn write(
                 if taken == 0 {
                     return sink.shutdown().await;
                 }
-                // Under a steady load the sessions' frames never end, and media must come through as well.
+                // Under steady load the sessions' frames never end, and media must get through as well.
                 batch.extend(media.try_recv());
             }
             Some(frame) = media.recv() => batch.push(frame),
@@ -233,7 +233,7 @@ mod tests {
             }
             sink
         });
-        // Nothing is read until the queue is as full as it may become.
+        // The test reads nothing until the queue is as full as it may become.
         let deadline = Instant::now() + Duration::from_secs(30);
         while simulator.stats().accepted < (ROOM / 2) as u64 {
             assert!(Instant::now() < deadline, "in vain");

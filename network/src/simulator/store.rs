@@ -1,7 +1,7 @@
-//! The folder in which a simulator keeps its state from one process to the next.
+//! The folder in which a simulator persists its state across processes.
 //!
-//! `state` holds records, their hash at the end, and is exchanged whole; `files` holds the bytes of media and pictures,
-//! each file written once. What is there after a crash is the state as it was last written, never half of one.
+//! `state` consists of records followed by their hash, and is replaced atomically; `files` holds the bytes of media and
+//! pictures, each file written once. After a crash the folder holds the last complete state.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -16,16 +16,16 @@ use sha2::{Digest as _, Sha256};
 use super::engine::{Snapshot, StoredError};
 use crate::wire::transfer::Digest;
 
-/// How a file of this kind begins, before the number of its format.
+/// Magic at the start of the state file, followed by the format number.
 const KIND: &str = "gateway simulator state ";
 
-/// The format that is written, and the highest that is read.
+/// The format that is written, and the highest that can be read.
 const FORMAT: u32 = 1;
 
-/// The hash at the end of the file.
+/// Length of the hash at the end of the file.
 const HASH: usize = 32;
 
-/// No record is larger: a length beyond it is damage.
+/// Largest record, in bytes; a greater length indicates damage.
 const MOST_RECORD: usize = 1024 * 1024 * 1024;
 
 /// Why a folder cannot be used.
@@ -41,18 +41,18 @@ pub enum StoreError {
     Damaged { path: PathBuf, reason: String },
 }
 
-/// A folder that this process alone uses.
+/// A folder that only this process uses.
 pub struct Store {
     folder: PathBuf,
-    /// The bytes that lie there, with their hashes.
+    /// The files in the folder, with their hashes.
     files: HashMap<String, Digest>,
     _lock: File,
 }
 
-/// What was found.
+/// The contents of a folder.
 pub struct Found {
     pub snapshot: Snapshot,
-    /// Whether the process before this one ended in order, and so wrote everything.
+    /// Whether the previous process shut down in order, and so wrote everything.
     pub ended_in_order: bool,
 }
 
@@ -63,10 +63,10 @@ struct Head {
 }
 
 impl Store {
-    /// Opens a folder, made if need be, with what it holds.
+    /// Opens a folder and reads its contents; creates the folder if it does not exist.
     ///
     /// # Errors
-    /// [`StoreError`]; what is there stays as it is.
+    /// [`StoreError`]; the contents stay unchanged.
     pub fn open(folder: &Path) -> Result<(Self, Option<Found>), StoreError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -104,8 +104,8 @@ impl Store {
         Ok((store, Some(Found { snapshot, ended_in_order })))
     }
 
-    /// Marks the folder as one whose process runs; says whether the one before has ended in order. Files that one has
-    /// left and that are of no state are removed.
+    /// Marks the folder as in use and returns whether the previous process shut down in order. Files that belong to no
+    /// state are deleted.
     fn begin(&self) -> io::Result<bool> {
         let marker = self.marker();
         let ended_in_order = !marker.exists();
@@ -120,10 +120,10 @@ impl Store {
         Ok(ended_in_order)
     }
 
-    /// Exchanges what the folder holds; the last time with `ends_in_order`.
+    /// Replaces the contents of the folder; `ends_in_order` is set for the final write of a process.
     ///
     /// # Errors
-    /// When it cannot be written; it holds what it held before.
+    /// The state cannot be written; the folder keeps its previous contents.
     pub fn write(&mut self, snapshot: &Snapshot, ends_in_order: bool) -> io::Result<()> {
         let mut files = HashMap::new();
         let mut wrote = false;
@@ -148,7 +148,7 @@ impl Store {
             File::open(&self.folder)?.sync_all()?;
         }
         for gone in self.files.keys().filter(|name| !files.contains_key(*name)) {
-            // One that stays behind takes room and harms nothing.
+            // A file that cannot be deleted takes space but does no harm.
             let _ = fs::remove_file(self.file(gone));
         }
         self.files = files;
@@ -177,7 +177,7 @@ impl Store {
         File::open(&self.folder)?.sync_all()
     }
 
-    /// There while a process runs, and after one that was killed.
+    /// The marker exists while a process runs, and after one was killed.
     fn marker(&self) -> PathBuf {
         self.folder.join("running")
     }
@@ -191,7 +191,7 @@ impl Store {
     }
 }
 
-/// Writes and hashes.
+/// Writes and hashes at the same time.
 struct Hashed {
     out: BufWriter<File>,
     hash: Sha256,
@@ -210,7 +210,7 @@ impl Hashed {
     }
 }
 
-/// The first record of a file, and the others.
+/// Splits a file into its first record and the others.
 fn parse<'a>(bytes: &'a [u8], path: &Path) -> Result<(Head, Vec<&'a [u8]>), StoreError> {
     let damaged = |reason: &str| StoreError::Damaged { path: path.to_owned(), reason: reason.to_owned() };
     let rest = bytes.strip_prefix(KIND.as_bytes()).ok_or_else(|| damaged("it is no state of a simulator"))?;

@@ -1,7 +1,7 @@
-//! Media between the simulator and one node: the transfers of a connection.
+//! Media transfers between the simulator and one node.
 //!
-//! The engine decides and keeps the bytes; here they come in and go out, a window of pieces at a time, in a queue of
-//! their own beside the one for sessions.
+//! The engine decides and stores the bytes. This module transports them, a window of pieces at a time, through a queue
+//! of their own beside that of the sessions.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,31 +21,31 @@ use crate::driver::MEDIA_PIECE;
 use crate::wire::NetworkFrame;
 use crate::wire::transfer::{Digest, NetworkTransfer, NodeTransfer, TRANSFER_WINDOW, TransferNumber};
 
-/// How many pieces may wait for a node: 16 MiB.
+/// Maximum number of pieces that wait for a node: 16 MiB.
 pub const MEDIA_QUEUE: usize = 256;
 
-/// How many transfers of a node run at a time.
+/// Maximum number of concurrent transfers per node.
 const MOST_TRANSFERS: usize = 256;
 
-/// After this silence of the node a transfer is dropped.
+/// Timeout of a transfer when the node is silent.
 const SILENCE: Duration = Duration::from_secs(120);
 
-/// The network's code for bytes that are not what was said of them.
+/// The network's code for bytes that do not match their announced size or hash.
 const BAD_MEDIA: u16 = 400;
 
 /// The transfers of one connection.
 pub struct Transfers {
     shared: Arc<Shared>,
     connection: u64,
-    /// To the node.
+    /// The queue to the node.
     queue: mpsc::Sender<NetworkFrame>,
     running: HashMap<TransferNumber, Running>,
 }
 
 enum Running {
-    /// Bytes come in.
+    /// Receiving bytes from the node.
     Upload(Box<Upload>),
-    /// A task answers it.
+    /// A task sends the answer.
     Answering { room: Arc<Semaphore>, task: AbortOnDropHandle<()> },
 }
 
@@ -58,7 +58,7 @@ struct Upload {
     heard: Instant,
 }
 
-/// One transfer's end of the queue.
+/// One transfer's access to the queue.
 #[derive(Clone)]
 struct Line {
     transfer: TransferNumber,
@@ -66,7 +66,7 @@ struct Line {
 }
 
 impl Line {
-    /// Queues a frame once there is room; false when the connection is gone.
+    /// Queues a frame once there is room; `false` if the connection is gone.
     async fn say(&self, frame: NetworkTransfer) -> bool {
         let frame = NetworkFrame::Transfer { transfer: self.transfer, frame };
         matches!(tokio::time::timeout(SILENCE, self.queue.send(frame)).await, Ok(Ok(())))
@@ -78,10 +78,10 @@ impl Transfers {
         Self { shared, connection, queue, running: HashMap::new() }
     }
 
-    /// Takes a frame of the node.
+    /// Handles a frame from the node.
     ///
     /// # Errors
-    /// A connection that is gone, or does not read.
+    /// The connection is gone, or the node does not read.
     pub async fn take(&mut self, session: u64, transfer: TransferNumber, frame: NodeTransfer) -> io::Result<()> {
         let session = SessionId { connection: self.connection, number: session };
         let line = Line { transfer, queue: self.queue.clone() };
@@ -107,7 +107,7 @@ impl Transfers {
         if said { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
     }
 
-    /// Whether there is room for one more, once those that are over are dropped.
+    /// Whether another transfer may start; drops finished and silent ones first.
     fn has_room(&mut self) -> bool {
         self.running.retain(|_, running| match running {
             Running::Upload(upload) => upload.heard.elapsed() < SILENCE,
@@ -159,7 +159,7 @@ impl Transfers {
         self.answer(line, |line, _| async move {
             tokio::time::sleep(granted.delay).await;
             let bytes = bytes.freeze();
-            // Not said: the connection is gone, and with it whoever waited.
+            // A failure means that the connection is gone, and nobody waits any more.
             let stored = shared.with(|engine, now| engine.finish_upload(now, session, sha256, bytes));
             let _ = line.say(stored.map_or_else(|refusal| refusal, NetworkTransfer::Stored)).await;
         });
@@ -172,7 +172,7 @@ impl Transfers {
                 self.answer(line, |line, room| async move {
                     tokio::time::sleep(granted.delay).await;
                     if give(&line, &room, bytes, granted.breaks).await {
-                        // Not said: the connection is gone.
+                        // A failure means that the connection is gone.
                         let _ = line.say(NetworkTransfer::Finish { sha256 }).await;
                     }
                 });
@@ -182,7 +182,7 @@ impl Transfers {
         }
     }
 
-    /// Starts the task that answers a transfer. It ends with the connection.
+    /// Starts the task that answers a transfer and ends with the connection.
     fn answer<F: Future<Output = ()> + Send + 'static>(
         &mut self,
         line: Line,
@@ -199,7 +199,7 @@ fn broken_by_fault() -> NetworkTransfer {
     NetworkTransfer::Broken("broken off by fault".into())
 }
 
-/// Sends bytes as the node has room; false when they did not all go.
+/// Sends bytes as the node grants room; `false` if not all were sent.
 async fn give(line: &Line, room: &Semaphore, mut bytes: Bytes, breaks: bool) -> bool {
     let enough = if breaks { bytes.len() / 2 } else { 0 };
     while bytes.len() > enough {
@@ -211,7 +211,7 @@ async fn give(line: &Line, room: &Semaphore, mut bytes: Bytes, breaks: bool) -> 
         }
     }
     if breaks {
-        // Not said: the connection is gone.
+        // A failure means that the connection is gone.
         let _ = line.say(broken_by_fault()).await;
     }
     !breaks

@@ -1,8 +1,7 @@
-//! The frames of media: bytes in pieces of at most [`MEDIA_PIECE`], a few of them under way at a time.
+//! Frames of media transfers: pieces of at most [`MEDIA_PIECE`] bytes, a few of them in flight at a time.
 //!
-//! A transfer runs between [`NodeTransfer::Upload`] or [`NodeTransfer::Download`] and the first frame that ends it.
-//! Whoever sends pieces sends one only for each that the other side has said it has room for, so that a transfer
-//! never fills a queue.
+//! A transfer lasts from [`NodeTransfer::Upload`] or [`NodeTransfer::Download`] to the first frame that ends it. The
+//! receiver grants credit, and the sender sends one piece per credit, so that a transfer never fills a queue.
 //!
 //! [`MEDIA_PIECE`]: crate::driver::MEDIA_PIECE
 
@@ -12,47 +11,47 @@ use serde::{Deserialize, Serialize};
 
 use crate::driver::Uploaded;
 
-/// A node's number for a transfer; never used twice on one connection.
+/// A node's number for a transfer; never reused on a connection.
 pub type TransferNumber = u64;
 
-/// How many pieces of one transfer may be under way.
+/// Maximum number of pieces of a transfer in flight.
 pub const TRANSFER_WINDOW: u32 = 4;
 
-/// The SHA-256 of all bytes of a transfer.
+/// SHA-256 of all bytes of a transfer.
 pub type Digest = [u8; 32];
 
-/// From a node.
+/// A frame from a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum NodeTransfer {
-    /// Asks to store bytes; answered with room or a refusal.
+    /// Requests to store bytes; answered with room or a refusal.
     Upload { mime_type: String, size: u64 },
-    /// The next bytes of an upload.
+    /// The next piece of an upload.
     Piece(Bytes),
-    /// All bytes of an upload were sent.
+    /// Ends an upload: all pieces were sent.
     Finish { sha256: Digest },
-    /// Asks for bytes, with room for the first [`TRANSFER_WINDOW`] pieces.
+    /// Requests bytes, with room for the first [`TRANSFER_WINDOW`] pieces.
     Download { handle: MediaHandle },
-    /// Room for this many more pieces of a download.
+    /// Grants room for this many more pieces of a download.
     Room { pieces: u32 },
-    /// Ends the transfer; no answer follows.
+    /// Cancels the transfer; no answer follows.
     Cancel,
 }
 
-/// From the network.
+/// A frame from the network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum NetworkTransfer {
-    /// Room for this many more pieces of an upload.
+    /// Grants room for this many more pieces of an upload.
     Room { pieces: u32 },
     /// The upload is complete.
     Stored(Uploaded),
-    /// The next bytes of a download.
+    /// The next piece of a download.
     Piece(Bytes),
-    /// All bytes of a download were sent.
+    /// Ends a download: all pieces were sent.
     Finish { sha256: Digest },
-    /// The transfer is refused for good.
+    /// The network refused the transfer for good.
     Refused { code: u16, text: String },
     /// The network no longer has the bytes.
     Gone,
-    /// The transfer broke off; another may go well.
+    /// The transfer failed; a retry may succeed.
     Broken(String),
 }

@@ -1,5 +1,5 @@
-//! What a network may deliver: bounds that hold for every driver. What is beyond is cut where its sense survives that,
-//! and left out where it does not; nothing of any size gets behind them.
+//! Size limits for what a network may deliver, for every driver. Oversized values are truncated if they stay
+//! meaningful, and dropped otherwise; nothing oversized gets past this module.
 
 use std::iter;
 
@@ -14,29 +14,29 @@ use serde::Serialize;
 use crate::item::{Identity, InboundItem, InboundKind, InboundMessage, MOST_SYNCED, SyncedPart};
 use crate::notice::{BusinessNews, CallNews, GroupNews, LabelNews, News, Notice, PresenceNews, StoryNews};
 
-/// The largest notice, as it would be stored. A group of the network's largest, with all its members, has half of it.
+/// Largest notice as stored, in bytes. A group of the maximum size with all its members takes half of it.
 const LARGEST_NOTICE: usize = 256 * 1024;
 
-/// The longest name by which somebody calls itself, in bytes.
+/// Longest push name, in bytes.
 const LONGEST_PUSH_NAME: usize = 255;
 
-/// The longest id of a call, a product, an order, a label and the like, and the longest token of an order, in bytes: rows
-/// are found by them.
+/// Longest id of a call, product, order, label and the like, and longest token of an order, in bytes. Such ids become
+/// row keys.
 const LONGEST_ID: usize = 255;
 
-/// What became of an item.
+/// The result of applying the bounds to an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// Nothing was beyond its bounds.
+    /// Nothing exceeded its bounds.
     Whole,
-    /// A part of what it says was beyond its bounds, and is cut off.
+    /// A part exceeded its bounds and was truncated or dropped.
     Cut,
-    /// The item cannot be kept: it is to be acknowledged and forgotten. The reason is a word for metrics.
+    /// The item cannot be stored: acknowledge and drop it. The reason is a label for metrics.
     Beyond(&'static str),
 }
 
 impl InboundItem {
-    /// Brings an item into its bounds.
+    /// Applies the bounds to an item.
     pub fn fit(&mut self) -> Fit {
         match &mut self.kind {
             InboundKind::Message(message) | InboundKind::OwnMessage(message) => message.fit(),
@@ -61,7 +61,7 @@ fn cut_if(is_cut: bool) -> Fit {
     if is_cut { Fit::Cut } else { Fit::Whole }
 }
 
-/// Leaves out an address that cannot be kept, and says whether it was one.
+/// Drops an address that is too long; returns whether it was.
 fn drop_too_long(address: &mut Option<Address>) -> bool {
     address.take_if(|address| address.is_too_long()).is_some()
 }
@@ -70,12 +70,12 @@ fn any_too_long<'a>(addresses: impl IntoIterator<Item = Option<&'a Address>>) ->
     addresses.into_iter().flatten().any(Address::is_too_long)
 }
 
-/// Whether messages are found by such an id: the keys of rows set ids off by characters that no network has in them.
+/// Whether the id can be part of a row key: keys delimit ids by control characters, which no network uses in ids.
 fn may_be_kept(id: &MessageId) -> bool {
     !id.is_too_long() && !id.as_str().contains(char::is_control)
 }
 
-/// Cuts a name by which somebody calls itself, and says whether it was too long.
+/// Truncates a push name; returns whether it was too long.
 fn cut_push_name(name: &mut Option<String>) -> bool {
     let Some(name) = name.as_mut().filter(|name| name.len() > LONGEST_PUSH_NAME) else { return false };
     name.truncate(name.floor_char_boundary(LONGEST_PUSH_NAME));
@@ -83,7 +83,7 @@ fn cut_push_name(name: &mut Option<String>) -> bool {
 }
 
 impl Identity {
-    /// Brings who a channel is into its bounds.
+    /// Applies the bounds to a channel's identity.
     pub fn fit(&mut self) -> Fit {
         if self.phone_number.len() > LONGEST_ADDRESS {
             return Fit::Beyond("address");
@@ -103,7 +103,7 @@ impl InboundMessage {
 }
 
 impl SyncedPart {
-    /// Who cannot be named is left out; what is beyond the number or the size is not a part.
+    /// Drops entries whose address is too long. A part with too many entries or too many bytes is refused.
     fn fit(&mut self) -> Fit {
         if self.chats.len() + self.people.len() > MOST_SYNCED || stored_bytes(self) > LARGEST_NOTICE {
             return Fit::Beyond("size");
@@ -116,13 +116,13 @@ impl SyncedPart {
 }
 
 impl Notice {
-    /// A part of a state would be another state: what is too large is left out as a whole. `at` is when it was told.
+    /// A truncated state would be a different state: an oversized notice is dropped. `at` is the notice's time.
     fn fit(&mut self, at: Timestamp) -> Fit {
         if let News::Business(news) = &mut self.news
             && let BusinessNews::OrderPlaced(order) = &mut **news
         {
-            // Nothing was ordered before 1970: the time is not known. Nor after it was told: it would stand before all others, and
-            // be kept, for ever.
+            // Clamp the time: an order before 1970 has no known time, and one later than its notice would sort first
+            // and never expire.
             order.placed_at = order.placed_at.min(at.unix_seconds()).max(0);
         }
         let Named { addresses, messages, ids } = Named::by(&self.news);
@@ -135,13 +135,13 @@ impl Notice {
     }
 }
 
-/// What news name, by the bounds that it has.
+/// The names that a piece of news contains, by their bounds.
 #[derive(Default)]
 struct Named<'a> {
-    /// Conversations, people and places.
+    /// Addresses of conversations and contacts.
     addresses: Vec<&'a Address>,
     messages: Vec<&'a MessageId>,
-    /// What else, by ids that the network made.
+    /// Other ids, made by the network.
     ids: Vec<&'a String>,
 }
 
@@ -241,9 +241,9 @@ fn ids_of_product(product: &Product) -> impl Iterator<Item = &String> {
     iter::once(&product.id).chain(&product.collection_ids)
 }
 
-/// How large something is where it is stored. Nothing is kept of the bytes.
+/// The stored size of a value, computed by serializing it.
 fn stored_bytes(value: &impl Serialize) -> usize {
-    // What cannot be written at all has no place in a log.
+    // A value that cannot be serialized has no place in a log.
     msgpack::to_vec_named(value).map_or(usize::MAX, |bytes| bytes.len())
 }
 

@@ -1,5 +1,5 @@
-//! What goes between a channel's session and its network, and what the network keeps of it: messages, receipts, items to
-//! acknowledge. Plain values; how they travel is the driver's matter.
+//! What a channel's session and its network exchange: messages, receipts, items to acknowledge. Plain values; the
+//! driver decides how they travel.
 
 use model::address::Address;
 use model::chat::SyncedChat;
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::notice::Notice;
 
-/// How many inbound items a session may have out without acknowledgement. Event queues are larger than this.
+/// Maximum number of inbound items that a session delivers without acknowledgement. Event queues are larger than this.
 pub const EVENT_WINDOW: usize = 64;
 
-/// One change of a channel's stored state; `None` deletes.
+/// One write to a channel's stored state; `None` deletes the key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AuthWrite {
     pub key: String,
@@ -32,14 +32,14 @@ impl AuthWrite {
         Self { key: key.into(), value: None }
     }
 
-    /// Of its name and its value.
+    /// Size of key and value, in bytes.
     pub fn bytes(&self) -> usize {
         self.key.len() + self.value.as_ref().map_or(0, Vec::len)
     }
 }
 
-/// Bytes as MessagePack's bytes, and not as the list of numbers that serde makes of them: half of those take two bytes each. Former
-/// releases write such lists, and read either.
+/// Serializes bytes as MessagePack binary instead of serde's default, a list of numbers, half of which take two bytes
+/// each. Earlier releases write lists and read both.
 mod in_one_piece {
     use bytes::Bytes;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -61,14 +61,14 @@ mod in_one_piece {
     }
 }
 
-/// Bytes that the network keeps for a while.
+/// Media that the network stores until it expires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Uploaded {
     pub handle: MediaHandle,
     pub expires_at: Timestamp,
 }
 
-/// A message on its way out.
+/// An outbound message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outbound {
     pub id: MessageId,
@@ -80,8 +80,8 @@ pub struct Outbound {
 }
 
 impl Outbound {
-    /// What is written for it: a story with a large audience goes out in parts, all under its id, and is accepted when the
-    /// network has all of them.
+    /// The frames to write for the message: a story with a large audience is sent in parts under one id, and is
+    /// accepted when the network has all of them.
     pub fn in_parts(self) -> Vec<Self> {
         let Self { id, to, content, around } = self;
         match content {
@@ -99,14 +99,14 @@ impl Outbound {
     }
 }
 
-/// A code to type on the phone, `ABCD-1234`.
+/// A code to enter on the phone, such as `ABCD-1234`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PairCode {
     pub code: String,
     pub expires_at: Timestamp,
 }
 
-/// Who a channel is on the network.
+/// A channel's identity on the network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Digits, no `+`.
@@ -118,32 +118,32 @@ pub struct Identity {
 /// Why a session ended, or could not log in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndReason {
-    /// The transport failed, or the network closed without a verdict.
+    /// The transport failed, or the network closed the connection without a reason.
     Transport(String),
-    /// Another connection of the same device took the stream.
+    /// Another connection of the same device replaced this one.
     Replaced,
-    /// A newer owner's login ended this one, or the fence passed.
+    /// A newer owner's login ended the session, or the fence expired.
     Fenced,
     /// The device was unlinked on the phone.
     Unlinked,
-    /// The network calls the session invalid; the credentials are worthless.
+    /// The network declared the session invalid; the credentials are worthless.
     Invalidated,
     /// The number is banned.
     Banned { until: Option<Timestamp> },
-    /// The network refuses this client's version.
+    /// The network refused this client's version.
     ClientOutdated,
     /// The credentials could not be read or stored.
     AuthState(String),
-    /// The network has had too many log-ins: the transport failed, and the node is to log in more slowly.
+    /// The network saw too many logins: the transport failed, and the node must log in more slowly.
     TooManyLogins,
 }
 
-/// The network's own name of an item, to acknowledge it by.
+/// The network's id of an item, by which it is acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ItemId(pub String);
 
-/// An item that the network keeps, and sends again at the next login, until it is acknowledged.
+/// An item that the network keeps until it is acknowledged, and sends again after the next login.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InboundItem {
     pub id: ItemId,
@@ -154,42 +154,43 @@ pub struct InboundItem {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum InboundKind {
-    /// What somebody wrote.
+    /// A message from somebody else.
     Message(InboundMessage),
-    /// What the channel's own phone wrote (`source: device`): `from` is the channel, `to` and `chat` the conversation.
+    /// A message of the channel's own phone (`source: device`): `from` is the channel, `to` and `chat` the
+    /// conversation.
     OwnMessage(InboundMessage),
-    /// How far a message of the channel has come.
+    /// A delivery or read receipt for a message of the channel.
     Receipt(Receipt),
     /// The phone address behind a LID became known.
     LidDisclosed { lid: Address, phone: Address },
-    /// A change in the world of the channel.
+    /// A change of groups, chats, contacts and the like.
     Notice(Box<Notice>),
-    /// A part of what the account has had from before.
+    /// A part of the account's earlier chats and contacts.
     Synced(Box<SyncedPart>),
 }
 
-/// Chats and people of the account, at most [`MOST_SYNCED`] of both together: what the answers to
+/// Chats and contacts of the account, at most [`MOST_SYNCED`] in total: what
 /// [`ChatOperation::List`](crate::operation::chats::ChatOperation::List) and
-/// [`ContactOperation::List`](crate::operation::contacts::ContactOperation::List) bring, from a network that tells it by
-/// itself. It makes no events.
+/// [`ContactOperation::List`](crate::operation::contacts::ContactOperation::List) return, pushed by a network that
+/// reports it unasked. It produces no events.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SyncedPart {
     pub chats: Vec<SyncedChat>,
     pub people: Vec<Person>,
 }
 
-/// How many chats and people one part brings at most.
+/// Maximum number of chats and contacts in one part.
 pub const MOST_SYNCED: usize = 100;
 
-/// A message for a channel.
+/// A message to a channel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InboundMessage {
     pub id: MessageId,
-    /// The conversation: the peer's address in a direct chat (as `from`), else the group or newsletter.
+    /// The conversation: the peer's address in a direct chat (same as `from`), otherwise the group or newsletter.
     pub chat: Address,
-    /// The author as the network gave it: a phone address or a LID.
+    /// The author as reported by the network: a phone address or a LID.
     pub from: Address,
-    /// The author's phone address, when the network gave it beside a LID.
+    /// The author's phone address, if the network reported it with a LID.
     pub from_phone: Option<Address>,
     /// The channel's own address in a direct chat; the group in a group.
     pub to: Address,
@@ -203,14 +204,14 @@ pub struct InboundMessage {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
     pub message_id: MessageId,
-    /// The conversation in which the message stands.
+    /// The conversation that contains the message.
     pub chat: Address,
-    /// The group member that acknowledges; `None` in a direct chat.
+    /// The acknowledging member in a group; `None` in a direct chat.
     pub participant: Option<Address>,
     pub status: ReceiptStatus,
 }
 
-/// In the order in which a receiver gets there.
+/// Ordered by progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReceiptStatus {
@@ -226,7 +227,7 @@ mod tests {
 
     use super::*;
 
-    /// As former releases write it and read it.
+    /// The form that earlier releases write and read.
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Former {
         key: String,

@@ -1,8 +1,8 @@
-//! What goes between a channel and its network, as plain values: no connection, no runtime, no clock.
+//! The values that a channel and its network exchange, without connection, runtime or clock.
 //!
-//! - [`item`]: messages, receipts and what else is taken in and acknowledged.
-//! - [`operation`]: what a channel asks beside sending; [`notice`]: what it is told beside messages.
-//! - [`bounds`]: how much of it is taken in, at most.
+//! - [`item`]: messages, receipts and other items that are received and acknowledged.
+//! - [`operation`]: requests of a channel other than sends; [`notice`]: news for a channel other than messages.
+//! - [`bounds`]: the size limits of what is accepted.
 
 pub mod bounds;
 pub mod item;

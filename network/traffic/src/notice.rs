@@ -1,6 +1,6 @@
-//! What the network tells a channel beside messages: changes that others made, or the channel's own phone, or the
-//! channel itself. Each is kept until it is acknowledged, as messages are. A new area is an enum here and a variant of
-//! [`News`].
+//! News from the network other than messages: changes made by others, by the channel's own phone, or by the channel
+//! itself. The network keeps a notice until it is acknowledged, like a message. To add an area, add an enum here and a
+//! variant of [`News`].
 
 use model::address::Address;
 use model::blacklist::Blocked;
@@ -21,152 +21,152 @@ use serde::{Deserialize, Serialize};
 use crate::operation::business::BusinessState;
 use crate::operation::labels::LabelState;
 
-/// Something changed.
+/// A change, and who made it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Notice {
-    /// Who did it, when the network tells.
+    /// Who made the change, if the network tells.
     pub actor: Option<Address>,
     pub news: News,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum News {
-    /// Of a group.
+    /// A group changed.
     Group { group: Address, news: GroupNews },
-    /// Of a call.
+    /// A call changed.
     Call { call: String, news: CallNews },
-    /// Of a chat.
+    /// A chat changed.
     Chat { chat: Address, news: ChatNews },
-    /// Of somebody in the address book.
+    /// A contact in the address book changed.
     Contact { contact: Address, news: ContactNews },
-    /// A community as it is now; `None` when the channel is not in it any more, or it has ended.
+    /// The current state of a community; `None` if the channel is no longer in it, or it was dissolved.
     Community { community: Address, now: Option<Box<KnownCommunity>> },
-    /// A newsletter as it is now; `None` when the channel neither publishes nor reads it any more, or it has ended.
+    /// The current state of a newsletter; `None` if the channel no longer publishes or follows it, or it was deleted.
     Newsletter { newsletter: Address, now: Option<Box<Newsletter>> },
-    /// Of a story of the channel.
+    /// A story of the channel changed.
     Story { story: MessageId, news: StoryNews },
-    /// Of the account's business.
+    /// The account's business changed.
     Business(Box<BusinessNews>),
-    /// Of the presence of somebody who is subscribed to.
+    /// The presence of a subscribed contact changed.
     Presence { chat: Address, news: PresenceNews },
-    /// Somebody is on the block list from now on.
+    /// A contact was added to the block list.
     Blocked(Blocked),
-    /// Somebody is taken off it.
+    /// A contact was removed from the block list.
     Unblocked { contact: Address },
-    /// The profile as it is now.
+    /// The current profile.
     Profile(ChannelProfile),
-    /// The settings as they are now.
+    /// The current settings.
     Privacy(Privacy),
-    /// Of labels, and of what bears them.
+    /// Labels, or the chats and messages that they are on, changed.
     Labels(LabelNews),
 }
 
-/// What became of a group that the channel is in.
+/// A change in a group that the channel is in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum GroupNews {
-    /// The channel is in it from now on.
+    /// The channel joined the group.
     Entered { group: Box<Group>, origin: GroupOrigin },
-    /// Subject, description or settings.
+    /// Subject, description or settings changed.
     Changed(GroupChanges),
-    /// Members that are new.
+    /// New members.
     Added { participants: Vec<Address>, reason: AddedReason },
-    /// The channel itself may be among them.
+    /// Removed members, possibly the channel itself.
     Removed { participants: Vec<Address>, reason: RemovedReason },
-    /// Members that are admins from now on.
+    /// Members that became admins.
     Promoted { participants: Vec<Address> },
-    /// Admins that are members from now on.
+    /// Admins that became plain members.
     Demoted { participants: Vec<Address> },
 }
 
-/// What became of a call to the channel.
+/// A change in a call to the channel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum CallNews {
     Offered {
         from: Address,
         is_video: bool,
-        /// Whose members are called.
+        /// The group whose members are called.
         group: Option<Address>,
-        /// The channel was away.
+        /// Whether the channel was offline when the call was offered.
         offline: bool,
     },
     Over {
         reason: CallEnd,
-        /// This device of the number rejected the call.
+        /// Whether this device of the number rejected the call.
         here: bool,
         duration_seconds: Option<u32>,
     },
 }
 
-/// What the account did to one of its chats, on whichever device.
+/// What the account did to one of its chats, on any device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ChatNews {
-    /// Its flags.
+    /// Its flags changed.
     Changed(ChatChanges),
-    /// Everything that came until then is read.
+    /// All messages up to this time were read.
     Read { upto: Timestamp },
-    /// Its messages are gone, and with `deleted` the chat itself.
+    /// Its messages were deleted and, with `deleted`, the chat itself.
     Cleared { deleted: bool },
 }
 
-/// Somebody's presence, or what a member does in a group. Told at once or not at all.
+/// The presence of a contact, or of a member in a group. Delivered at once or not at all.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PresenceNews {
-    /// In a group: who it is.
+    /// In a group, the member.
     pub participant: Option<Address>,
     pub presence: Presence,
-    /// Unix seconds; where it is shown.
+    /// Unix seconds, if the contact shows it.
     pub last_seen_at: Option<i64>,
 }
 
-/// What the account did about somebody, or somebody made known.
+/// A change to a contact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ContactNews {
-    /// In the address book.
+    /// The contact's name in the address book.
     Saved { name: Option<String> },
 }
-/// What became of a story of the channel's account.
+/// A change to a story of the channel's account.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum StoryNews {
-    /// By the channel, or by its own phone.
+    /// Posted by the channel or by its phone.
     Posted,
-    /// It was taken back.
+    /// The story was deleted.
     Deleted,
-    /// For the first time by this one.
+    /// Viewed by this contact for the first time.
     Viewed { viewer: Address },
 }
 
-/// What became of the channel's business account.
+/// A change to the channel's business account.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum BusinessNews {
-    /// The account became a business, or is none any more.
+    /// The account became a business, or ceased to be one (`None`).
     Account(Option<Box<BusinessState>>),
-    /// The profile as it is now.
+    /// The current profile.
     Profile(Box<BusinessProfile>),
-    /// New, or changed.
+    /// A new or changed product.
     Product(Box<Product>),
     /// A product was deleted.
     ProductGone { product: String },
-    /// New, or changed.
+    /// A new or changed collection.
     Collection(Collection),
     /// A collection was deleted.
     CollectionGone { collection: String },
-    /// Somebody has ordered.
+    /// A contact placed an order.
     OrderPlaced(Box<Order>),
-    /// An order has another status.
+    /// The status of an order changed.
     OrderMoved { order: String, status: OrderStatus, reason: Option<String> },
-    /// Somebody's cart holds this now.
+    /// The current contents of a contact's cart.
     Cart { cart: Option<String>, items: Vec<CartItem>, total_amount: Option<u64>, currency: String },
 }
 
-/// What became of the labels of the channel's business account.
+/// A change to the labels of the channel's business account.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum LabelNews {
-    /// The account became a business, or is none any more: all of its labels.
+    /// All labels, sent when the account became a business or ceased to be one.
     All(LabelState),
-    /// New, or changed.
+    /// A new or changed label.
     Label(KnownLabel),
-    /// Nothing bears it any more.
+    /// A label was deleted.
     Gone { label: String },
-    /// Something bears other labels than before.
+    /// The labels of a chat or a message changed.
     Moved { on: Labelled, put: Vec<String>, taken: Vec<String> },
 }

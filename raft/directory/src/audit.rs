@@ -1,4 +1,4 @@
-//! Reading the audit log, which lies on disk: the newest entries first, and no more of them than a page may cost.
+//! Reads the audit log, which is on disk: newest entries first, with a bounded effort for each page.
 
 use model::id::{AuditId, CustomerId};
 use model::time::Timestamp;
@@ -8,10 +8,10 @@ use super::records::AuditEntry;
 use machine::View;
 use machine::record::decode;
 
-/// Entries that are read from disk at a time.
+/// Entries read from disk at a time.
 const CHUNK: usize = 256;
 
-/// Of which log, and of which time.
+/// The log and the period to read.
 #[derive(Clone, Copy, Debug)]
 pub struct AuditQuery {
     pub customer: Option<CustomerId>,
@@ -19,19 +19,19 @@ pub struct AuditQuery {
     pub until: Timestamp,
 }
 
-/// Where an entry stands in its log.
+/// Position of an entry in its log.
 pub type AuditPlace = (Timestamp, AuditId);
 
-/// Entries, the newest first.
+/// Entries, newest first.
 #[derive(Debug, Default, PartialEq)]
 pub struct AuditPage {
     pub entries: Vec<AuditEntry>,
-    /// Of older entries than this one nothing is known: it was the last that was looked at.
+    /// The last entry that was examined, if reading stopped there: older entries were not examined.
     pub stopped_at: Option<AuditPlace>,
 }
 
 impl AuditPage {
-    /// Reads at most `limit` entries that are wanted, from before a place, and looks at `looked_at` for it, or some more.
+    /// Reads at most `limit` wanted entries from before a place, and stops after it has examined about `looked_at`.
     pub fn read(
         view: &dyn View,
         query: &AuditQuery,
@@ -70,8 +70,8 @@ impl AuditPage {
         page
     }
 
-    /// Brings pages of several logs together, at most `limit` entries. What is older than a place where one of them stopped
-    /// would come out of order, and is left for later.
+    /// Merges pages of several logs, up to `limit` entries. Entries older than a place where one of the pages stopped
+    /// would be out of order, and are left for later.
     pub fn merge(pages: impl IntoIterator<Item = Self>, limit: usize) -> Self {
         let mut merged = Self::default();
         for page in pages {
@@ -125,7 +125,7 @@ mod tests {
     fn a_page_that_looked_at_enough_says_where_and_the_pages_together_have_every_entry_once_in_order() {
         let mut state = MemoryState::new();
         let customers = [CustomerId::random(), CustomerId::random()];
-        // One log is long, and little of it is wanted; the other is short, and old.
+        // One log is long and few of its entries are wanted; the other is short and old.
         let most = 10 * CHUNK as i64;
         for at in 1..=most {
             put(&mut state, customers[0], 100 + at, if at % 1000 == 0 { "wanted" } else { "other" });

@@ -1,12 +1,12 @@
-//! The rotation of the cluster's authority, by which nodes know each other: both are trusted for as long as a node shows a
-//! certificate of the former one.
+//! Rotation of the cluster's certificate authority, by which nodes recognise each other: both authorities are trusted
+//! while any node presents a certificate of the former one.
 //!
 //! ```text
-//! Rotate ──► Wanted ──► Announced ──── every node trusts it ────► Overlapping ──── every node shows a certificate of it ──► over
-//!                  a key is made    the former signs, and is trusted       the new one signs, both are trusted
+//! Rotate ──► Wanted ──► Announced ── every node trusts it ──► Overlapping ── every node shows its certificate ──► over
+//!                  a key is made    the former signs, and is trusted   the new one signs, both are trusted
 //! ```
 //!
-//! The key of the former is dropped when the new one takes over.
+//! The former authority's key is dropped when the new one takes over.
 
 use model::id::NodeId;
 use model::time::Timestamp;
@@ -14,35 +14,35 @@ use serde::{Deserialize, Serialize};
 
 use super::records::SealedKey;
 
-/// A rotation that is under way.
+/// A rotation in progress.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AuthorityRotation {
     pub began_at: Timestamp,
     pub step: AuthorityStep,
 }
 
-/// How far it is.
+/// Step of the rotation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum AuthorityStep {
-    /// The directory's leader is to make another one.
+    /// The directory's leader has to create a new authority.
     Wanted,
-    /// Nodes are to trust it, before anything is signed by it. The certificate is in PEM.
+    /// Nodes have to trust the new authority before it signs anything. The certificate is in PEM.
     Announced { certificate: String, key: SealedKey },
-    /// The new authority has taken over, and nodes are to make themselves certificates of it. `former` is the certificate of
-    /// the one before, in PEM.
+    /// The new authority has taken over, and nodes have to get certificates from it. `former` is the former authority's
+    /// certificate, in PEM.
     Overlapping { former: String },
 }
 
-/// What can be asked of the directory about its authority.
+/// Commands about the cluster's authority.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum AuthorityCommand {
-    /// Begins a rotation.
+    /// Starts a rotation.
     Rotate,
-    /// The next authority's certificate, and its key, sealed.
+    /// The next authority's certificate and its sealed key.
     Announce { certificate: String, key: SealedKey },
-    /// Refused while another node than these, which trust it, is a member.
+    /// The new authority takes over. Rejected while a member is not in `trusting`, the nodes that trust it.
     TakeOver { trusting: Vec<NodeId> },
-    /// Ends the trust in the former. Refused while another node than these, which show certificates of the present one, is a
-    /// member.
+    /// Ends the trust in the former authority. Rejected while there is a member that is not in `renewed`, the nodes
+    /// that present certificates of the present one.
     DropFormer { renewed: Vec<NodeId> },
 }

@@ -1,4 +1,4 @@
-//! What can be asked of the directory's state machine, and what it answers.
+//! Commands of the directory's state machine, and their replies.
 
 use model::customer::{Limits, Plan, Quota};
 use model::field::Change;
@@ -24,16 +24,16 @@ use super::secrets::SecretsCommand;
 use super::support::{TicketCommand, TicketRecord};
 use super::users::{SessionRecord, UserCommand, UserRecord};
 
-/// A command on its way into the log. The proposer mints the id and the times; a repeat of an id that was applied
-/// answers as the first did and changes nothing.
+/// A command on its way into the log. The proposer chooses the id and the time. A repeat of an applied id gets the same
+/// reply and changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Proposal {
-    /// The format that its command needs.
+    /// The format that the command needs.
     pub version: Format,
     pub id: Uuid,
     pub at: Timestamp,
     pub command: Command,
-    /// Written with the change, when it is accepted.
+    /// Audit entries that are written with the change if the command is accepted.
     pub audit: Vec<AuditEntry>,
 }
 
@@ -42,7 +42,7 @@ impl Proposal {
         Self { version: command.format(), id: Uuid::now_v7(), at, command, audit }
     }
 
-    /// Reads one out of the log, or on its way there.
+    /// Decodes a proposal from the log, or on its way there.
     ///
     /// # Errors
     /// [`Foreign`] when this release does not understand it.
@@ -53,85 +53,84 @@ impl Proposal {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Command {
-    /// Makes the cluster of the nodes that have registered; refused once it exists.
+    /// Forms the cluster from the registered nodes; rejected once it is formed.
     Form { cluster: ClusterRecord, placement: Vec<PlacementRecord> },
-    /// A node says who it is at each start.
+    /// Registers a node; sent by every node at each start.
     RegisterNode(NodeRecord),
-    /// The lives of nodes.
+    /// Life cycle of nodes.
     Members(MemberCommand),
-    /// Where shards are to be.
+    /// Placement of shards.
     Layout(LayoutCommand),
-    /// From now on nodes may use what this format brings. `sealed` are the nodes that understand it and that no older
-    /// release can start any more: refused while another node is a member.
+    /// Allows the nodes to use this format from now on. `sealed` are the nodes that support it, and on which no older
+    /// release can start any more: rejected while there is another member.
     RaiseFormat { format: Format, sealed: Vec<NodeId> },
-    /// The group of a shard exists.
+    /// The shard's group is formed.
     ShardFormed(ShardId),
-    /// The exchange of the master key, and of what signs session tokens.
+    /// Replacing the master key, rotating data keys and the key that signs session tokens.
     Secrets(SecretsCommand),
-    /// The rotation of the cluster's authority.
+    /// Rotating the cluster's authority.
     Authority(AuthorityCommand),
 
-    /// A customer with its first key.
+    /// Creates a customer with its first key.
     CreateCustomer { customer: Box<CustomerRecord>, key: KeyRecord },
-    /// What is set of a live customer.
+    /// Changes fields of a live customer.
     UpdateCustomer { id: CustomerId, change: CustomerChange },
-    /// Nothing of the customer counts from now on. Of an account with much, the records end by [`Command::EndPart`].
+    /// Deletes a customer: nothing of it is valid from now on. If it has many records, [`Command::EndPart`] ends them.
     DeleteCustomer { id: CustomerId },
-    /// Ends a part of what ended with something that was deleted: those of these that live still. Nothing is left to end
-    /// after the `last` one, as nothing can come to it any more.
+    /// Ends those of these records that are still live and belong to a deleted channel or customer. After the `last`
+    /// part nothing is left, as nothing can be added any more.
     EndPart { with: Ended, keys: Vec<KeyId>, channels: Vec<ChannelId>, sessions: Vec<SessionId>, last: bool },
-    /// Removes what is left of a deleted customer, a bounded number of records at a time.
+    /// Removes the remaining records of a deleted customer, at most `most` at a time.
     PurgeCustomer { id: CustomerId, most: usize },
 
-    /// A key, of a live channel where it names one.
+    /// Creates a key; if it names a channel, that must be live.
     CreateKey(KeyRecord),
-    /// Another name for a key, whether it is good or not.
+    /// Renames a key, valid or not.
     RenameKey { customer: CustomerId, id: KeyId, name: String },
-    /// Ends a key; refused when it has ended.
+    /// Revokes a key; rejected if it has ended.
     RevokeKey { customer: CustomerId, id: KeyId },
-    /// Times of last use, gathered by a node (five minutes' resolution).
+    /// Times of last use, collected by a node (resolution of five minutes).
     KeysUsed(Vec<(KeyId, Timestamp)>),
 
-    /// A channel, with a key of its own where one is asked for.
+    /// Creates a channel, optionally with a key of its own.
     CreateChannel { channel: ChannelRecord, scoped_key: Option<KeyRecord> },
-    /// Another name, or other metadata.
+    /// Changes a channel's name or metadata.
     UpdateChannel { customer: CustomerId, id: ChannelId, name: Option<String>, metadata: Option<String> },
     /// Deletes a channel and ends its keys.
     DeleteChannel { customer: CustomerId, id: ChannelId },
 
-    /// A webhook endpoint.
+    /// Creates a webhook endpoint.
     CreateEndpoint(EndpointRecord),
-    /// What is set of an endpoint; to enable or disable it clears its health.
+    /// Changes fields of an endpoint; enabling or disabling it resets its health.
     UpdateEndpoint { customer: CustomerId, id: EndpointId, change: EndpointChange },
     /// Deletes an endpoint at once.
     DeleteEndpoint { customer: CustomerId, id: EndpointId },
-    /// How endpoints have answered, as a node has seen it (a few minutes' resolution).
+    /// Recent answers of endpoints, as seen by a node (resolution of a few minutes).
     NoteHealth(Vec<HealthNote>),
-    /// The gateway disables an endpoint by itself; refused when it is disabled already.
+    /// Disables an endpoint on the gateway's own decision; rejected if it is disabled already.
     DisableEndpoint { id: EndpointId, reason: DisabledReason },
 
     /// Members and sessions.
     Users(UserCommand),
     /// Support tickets.
     Tickets(TicketCommand),
-    /// Somebody watches the event stream of a customer: until then, owners keep its events for it. The later time wins.
+    /// A client is watching the customer's event stream: owners keep its events until then. The later time wins.
     Streamed { customer: CustomerId, until: Timestamp },
 
-    /// Removes keys that were revoked or expired, and channels that were deleted, before a time: those of these that
-    /// were. A bounded number at a time.
+    /// Removes those of these keys and channels that ended (revoked, expired, deleted) before a time; a bounded number.
     #[serde(rename = "ForgetEnded")]
     ExpireEnded { keys: Vec<KeyId>, channels: Vec<ChannelId>, before: Timestamp },
 
-    /// Audit entries alone, such as failed authentications.
+    /// Writes audit entries only, such as failed authentications.
     Audit,
-    /// Removes a bounded number of audit entries and of ended sessions from before these times.
+    /// Removes at most `most` audit entries and as many ended sessions from before these times.
     #[serde(rename = "Trim")]
     Expire { audit: Timestamp, sessions: Timestamp, most: usize },
 }
 
 impl Command {
-    /// Whether it keeps something more for a customer, which takes room on the disks. A session is none of it: who signs in
-    /// may want to delete.
+    /// Whether the command adds stored data for a customer, which takes disk space. Sessions do not count, because a
+    /// member may sign in to delete something.
     pub fn adds(&self) -> bool {
         matches!(
             self,
@@ -144,10 +143,10 @@ impl Command {
         )
     }
 
-    /// The format that a cluster must have before this is proposed to it.
+    /// The format that a cluster must have before this is proposed.
     pub fn format(&self) -> Format {
         match self {
-            // Release 0.1.0 knows the first ones; this one is proposed once every node has said that it understands it.
+            // Release 0.1.0 lacks this command, but it is proposed only once every node has confirmed support.
             Self::RaiseFormat { .. } => Format::FIRST,
             Self::Secrets(command) => command.format(),
             Self::ExpireEnded { .. } | Self::EndPart { .. } | Self::Authority(_) => Format::THIRD,
@@ -173,7 +172,7 @@ pub struct CustomerChange {
     pub limits: Change<Limits>,
 }
 
-/// Fields of an endpoint that its customer changes. No secret is `To(None)`.
+/// Fields of an endpoint that its customer changes. `To(None)` removes the secret.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct EndpointChange {
     pub url: Change<String>,
@@ -185,17 +184,17 @@ pub struct EndpointChange {
     pub headers: Change<SealedHeaders>,
 }
 
-/// An endpoint's headers of its own.
+/// An endpoint's custom headers.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SealedHeaders {
     pub names: Vec<String>,
     pub sealed: Option<Vec<u8>>,
 }
 
-/// The answer to an accepted command.
+/// Reply to an accepted command.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Reply {
-    /// There is nothing to tell.
+    /// No further data.
     Done,
     /// The node as it is now.
     Node(NodeRecord),
@@ -218,7 +217,7 @@ pub enum Reply {
     Removed { more: bool },
 }
 
-/// Why a command changed nothing.
+/// Why a command was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Rejection {
     #[error("the cluster exists already")]

@@ -1,10 +1,10 @@
-//! Bringing a deletion to its end: what ended with a channel or with a customer gets its records and its entries in the
-//! audit log, as every revocation is in the log.
+//! Completes deletions: the keys that end with a channel or a customer get their records and audit entries, because
+//! every revocation is in the audit log.
 //!
-//! All of it counts for nothing from the one command on that deletes, so that no key outlives it. The records and entries of
-//! a few keys come with it, those of many follow in portions: all of them in one entry of the Raft log would hold up the
-//! directory of the whole cluster. A node that fails in between leaves them to the directory's leader, which knows what is
-//! left by what lives of what was deleted.
+//! The deleting command alone makes everything invalid, so no key outlives it. Records and entries of a few keys are
+//! part of that command; those of many follow in portions, because in a single entry of the Raft log they would block
+//! the whole cluster's directory. If a node fails in between, the directory's leader continues: it finds what is left
+//! from what is still live of the deleted object.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Deletion {
         Some(Self { what, customer, at, keys, rest })
     }
 
-    /// The id of what was deleted, as its own entry names it.
+    /// Id of the deleted object, as in the deletion's own audit entry.
     fn target(&self) -> String {
         match self.what {
             Ended::Channel(id) => id.to_string(),
@@ -49,7 +49,7 @@ impl Deletion {
         }
     }
 
-    /// All that is left to be done, in bounded steps.
+    /// Everything that is left to do, in bounded steps.
     pub fn steps(&self, written: &[AuditEntry]) -> Vec<(Command, Vec<AuditEntry>)> {
         let mut entries: BTreeMap<String, AuditEntry> =
             self.missing(written).into_iter().map(|(key, entry)| (key.to_string(), entry)).collect();
@@ -76,15 +76,15 @@ impl Deletion {
         steps
     }
 
-    /// The entries that are not among those that were written about the time of the deletion. What they say of the actor is
-    /// what the deletion's own entry says.
+    /// The entries that are missing from those written around the time of the deletion. Their actor is that of the
+    /// deletion's own entry.
     fn missing(&self, written: &[AuditEntry]) -> Vec<(KeyId, AuditEntry)> {
         let target = |entry: &AuditEntry| entry.target.as_ref().map(|target| target.id.clone());
         let told: HashSet<_> = written.iter().filter(|entry| entry.action == REVOKED).filter_map(target).collect();
         let deleted = self.target();
         let whole = written.iter().find(|entry| target(entry).as_ref() == Some(&deleted));
         let of = |key: &Arc<KeyRecord>| {
-            // The id is the same whoever writes the entry.
+            // The id does not depend on who writes the entry.
             let id = AuditId(Uuid::new_v5(&key.id.0, REVOKED.as_bytes()));
             let actor = whole.map_or_else(|| AuditActor::of_kind("system"), |entry| entry.actor.clone());
             let target = AuditTarget::new("api_key", key.id, key.name.clone());
@@ -103,7 +103,7 @@ impl Deletion {
 
 const REVOKED: &str = "key.revoked";
 
-/// What was deleted since then.
+/// Objects that were deleted since then.
 pub fn ended_since(state: &DirectoryState, since: Timestamp) -> Vec<Ended> {
     let lately = |deleted_at: Option<Timestamp>| deleted_at.is_some_and(|at| at >= since);
     let channels = state.channels.values().filter(|channel| lately(channel.deleted_at));
@@ -151,7 +151,7 @@ mod tests {
         };
         let entries = missing(&[]);
         assert_eq!((entries.len(), &entries[0].actor.kind[..]), (5, "system"));
-        // The deletion's own entry, two of the keys', and one that an earlier release wrote under an id of its own.
+        // The deletion's own entry, those of two keys, and one that an earlier release wrote under another id.
         let whole = AuditEntry {
             actor: AuditActor::of_kind("operator"),
             action: "channel.deleted".into(),

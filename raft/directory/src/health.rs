@@ -1,4 +1,4 @@
-//! How an endpoint has answered lately, noted coarsely: nodes tell of many deliveries at once, every few minutes.
+//! Recent answers of an endpoint, recorded coarsely: every few minutes, nodes report on many deliveries at once.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use model::id::EndpointId;
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What is remembered of an endpoint.
+/// Health of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndpointHealth {
-    /// The first failure since the last success.
+    /// First failure since the last success.
     pub failing_since: Option<Timestamp>,
     /// Failed attempts since the last success.
     pub failures: u32,
     pub last_success_at: Option<Timestamp>,
 }
 
-/// What one node has seen since it last told.
+/// What one node has seen since its previous report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthNote {
     pub endpoint: EndpointId,
@@ -27,19 +27,19 @@ pub struct HealthNote {
     pub last_failure_at: Option<Timestamp>,
 }
 
-/// When an endpoint that fails is switched off.
+/// When a failing endpoint is disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DisableRule {
-    /// How long an endpoint has to be without a success.
+    /// Minimum time without a success.
     pub after: Duration,
-    /// At least so many failures ...
+    /// Minimum number of failures ...
     pub failures: u32,
-    /// ... spread over at least so long.
+    /// ... and minimum time since the first of them.
     pub span: Duration,
 }
 
 impl Default for DisableRule {
-    /// Five days without a success, with 20 failures or more that lie a day apart.
+    /// Five days without a success, and at least 20 failures, the first at least a day ago.
     fn default() -> Self {
         let hours = |hours: u64| Duration::from_secs(hours * 3600);
         Self { after: hours(120), failures: 20, span: hours(24) }
@@ -47,7 +47,7 @@ impl Default for DisableRule {
 }
 
 impl EndpointHealth {
-    /// Adds what a node has seen. Notes of several nodes come in any order; the times tell what was later.
+    /// Adds a node's report. Reports of several nodes arrive in any order; the times say which events are later.
     pub fn note(&mut self, note: &HealthNote) {
         if let Some(success) = note.last_success_at {
             self.last_success_at = self.last_success_at.max(Some(success));
@@ -64,7 +64,7 @@ impl EndpointHealth {
         self.failures = self.failures.saturating_add(note.failures);
     }
 
-    /// Whether an endpoint that was made at `created_at` has failed for long enough to be switched off.
+    /// Whether an endpoint created at `created_at` has failed long enough to be disabled.
     pub fn has_failed_for_good(&self, created_at: Timestamp, now: Timestamp, rule: &DisableRule) -> bool {
         let Some(failing_since) = self.failing_since else { return false };
         let last_good = self.last_success_at.unwrap_or(created_at);

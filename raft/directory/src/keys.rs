@@ -8,7 +8,7 @@ use super::records::AuditEntry;
 
 pub const CLUSTER: &[u8] = b"0";
 pub const AUTHORITY: &[u8] = b"1";
-/// The last change of the placement.
+/// The latest change of the placement.
 pub const LAYOUT: &[u8] = b"2";
 
 const TICKET: u8 = b'h';
@@ -22,9 +22,9 @@ const APPLIED_ORDER: u8 = b'o';
 #[derive(Clone, Copy)]
 pub struct Table(u8);
 
-/// Audit entries, of all customers.
+/// Audit entries of all customers.
 pub const AUDIT: Table = Table(b'a');
-/// Messages of tickets that the support is to hear of.
+/// Messages of tickets that are to be forwarded to the support.
 pub const TICKET_FORWARDS: Table = Table(b'f');
 pub const NODES: Table = Table(b'n');
 pub const REMOVED_NODES: Table = Table(b'd');
@@ -39,7 +39,7 @@ pub const SESSIONS: Table = Table(b's');
 pub const STREAMED_CUSTOMERS: Table = Table(b't');
 
 impl Table {
-    /// The whole table, as a range.
+    /// The range of the whole table.
     pub fn range(self) -> (Vec<u8>, Vec<u8>) {
         (vec![self.0], vec![self.0 + 1])
     }
@@ -57,13 +57,13 @@ pub fn placement(shard: ShardId) -> Vec<u8> {
     PLACEMENTS.key(&shard.to_be_bytes())
 }
 
-/// Audit entries sort by customer, then time. Those of no customer stand under the nil uuid.
+/// Audit entries sort by customer, then time. Entries without a customer are under the nil UUID.
 pub fn audit(customer: Option<CustomerId>, at: Timestamp, id: AuditId) -> Vec<u8> {
     let customer = customer.map_or(Uuid::nil(), |id| id.0);
     [&[AUDIT.0][..], customer.as_bytes(), &at.0.to_be_bytes(), id.as_bytes()].concat()
 }
 
-/// The entries of a customer in `[since, until)`.
+/// A customer's entries in `[since, until)`.
 pub fn audit_range(customer: Option<CustomerId>, since: Timestamp, until: Timestamp) -> (Vec<u8>, Vec<u8>) {
     let customer = customer.map_or(Uuid::nil(), |id| id.0);
     let bound = |time: Timestamp| [&[AUDIT.0][..], customer.as_bytes(), &time.0.max(0).to_be_bytes()].concat();
@@ -77,8 +77,8 @@ pub fn audit_minute(entry: &AuditEntry) -> (Vec<u8>, Vec<u8>) {
     audit_range(entry.customer_id, begin, Timestamp(begin.0 + MINUTE_MILLIS))
 }
 
-/// Where the entries of the customer of an audit key that are older than `before` end, and where the next customer's
-/// begin, if there can be one. `None` for what is no audit key.
+/// For an audit key: the end of its customer's entries that are older than `before`, and the begin of the next
+/// customer's, if there can be one. `None` for any other key.
 pub fn audit_before(key: &[u8], before: Timestamp) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     let customer = Uuid::from_slice(key.get(1..17)?).ok()?;
     let end = [&[AUDIT.0][..], customer.as_bytes(), &before.0.max(0).to_be_bytes()].concat();
@@ -86,34 +86,34 @@ pub fn audit_before(key: &[u8], before: Timestamp) -> Option<(Vec<u8>, Option<Ve
     Some((end, next))
 }
 
-/// Tickets sort by their time, which their ids begin with.
+/// Tickets sort by time, because their ids begin with it.
 pub fn ticket(id: TicketId) -> Vec<u8> {
     [&[TICKET], &id.as_bytes()[..]].concat()
 }
 
-/// The tickets of all customers that are older than one.
+/// Tickets of all customers that are older than `before`.
 pub fn tickets(before: Option<TicketId>) -> (Vec<u8>, Vec<u8>) {
     (vec![TICKET], before.map_or(vec![TICKET + 1], ticket))
 }
 
-/// A ticket among those of its customer.
+/// A ticket in the index of its customer.
 pub fn ticket_of(customer: CustomerId, id: TicketId) -> Vec<u8> {
     [&[TICKET_OF], &customer.as_bytes()[..], &id.as_bytes()[..]].concat()
 }
 
-/// The tickets of a customer that are older than one.
+/// Tickets of a customer that are older than `before`.
 pub fn tickets_of(customer: CustomerId, before: Option<TicketId>) -> (Vec<u8>, Vec<u8>) {
     let prefix = [&[TICKET_OF], &customer.as_bytes()[..]].concat();
     let end = before.map_or_else(|| [prefix.as_slice(), &[u8::MAX; 17]].concat(), |id| ticket_of(customer, id));
     (prefix, end)
 }
 
-/// The ticket that a key ends with.
+/// The ticket id at the end of a key.
 pub fn ticket_at_end(key: &[u8]) -> Option<TicketId> {
     key.last_chunk().map(|bytes| TicketId::from_bytes(*bytes))
 }
 
-/// The messages of a ticket, in their order.
+/// A message of a ticket; messages sort by time.
 pub fn ticket_message(ticket: TicketId, id: TicketMessageId) -> Vec<u8> {
     [&[TICKET_MESSAGE], &ticket.as_bytes()[..], &id.as_bytes()[..]].concat()
 }
@@ -124,7 +124,7 @@ pub fn ticket_messages(ticket: TicketId) -> (Vec<u8>, Vec<u8>) {
     (prefix, end)
 }
 
-/// The message that a key ends with.
+/// The message id at the end of a key.
 pub fn ticket_message_at_end(key: &[u8]) -> Option<TicketMessageId> {
     key.last_chunk().map(|bytes| TicketMessageId::from_bytes(*bytes))
 }
@@ -134,12 +134,12 @@ pub fn ticket_book(customer: CustomerId) -> Vec<u8> {
     [&[TICKET_BOOK], &customer.as_bytes()[..]].concat()
 }
 
-/// A message that the support is to hear of, by its time.
+/// A message that is to be forwarded to the support; sorts by time.
 pub fn ticket_forward(message: TicketMessageId, ticket: TicketId) -> Vec<u8> {
     [&[TICKET_FORWARDS.0], &message.as_bytes()[..], &ticket.as_bytes()[..]].concat()
 }
 
-/// What [`ticket_forward`] was made of.
+/// The ids in a key of [`ticket_forward`].
 pub fn parse_ticket_forward(key: &[u8]) -> Option<(TicketMessageId, TicketId)> {
     let message = TicketMessageId::from_bytes(key.get(1..17)?.try_into().ok()?);
     Some((message, TicketId::from_bytes(key.get(17..33)?.try_into().ok()?)))
@@ -150,7 +150,7 @@ pub fn applied(id: Uuid) -> Vec<u8> {
     [&[APPLIED][..], id.as_bytes()].concat()
 }
 
-/// Applied proposals in order, so that the oldest can be forgotten.
+/// Applied proposals in order, so that the oldest can be removed.
 pub fn applied_order(index: u64) -> Vec<u8> {
     [&[APPLIED_ORDER][..], &index.to_be_bytes()].concat()
 }

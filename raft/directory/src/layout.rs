@@ -1,5 +1,5 @@
-//! How the cluster gets from one placement of its shards to another: a list of moves that stands in the directory, so
-//! that whoever leads goes on with it after any crash.
+//! Changes of the placement of shards: a list of moves in the directory, so that the current leader can continue it
+//! after any crash.
 
 use model::id::{NodeId, ShardId};
 use model::time::Timestamp;
@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 
 use super::records::PlacementRecord;
 
-/// A change of the placement, under way or over. The cluster keeps the last one.
+/// A change of the placement, in progress or completed. The cluster keeps the latest one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayoutRecord {
-    /// Counts the changes of this cluster.
+    /// Sequence number of the change in this cluster.
     pub number: u64,
     pub moves: Vec<MoveRecord>,
-    /// How many moves run at once.
+    /// Number of moves that run at once.
     pub at_once: u16,
-    /// Made by the cluster itself: to restore the number of replicas, or because a node had much more load than others.
+    /// Started by the cluster itself: to restore the number of replicas, or because a node had far more load.
     pub automatic: bool,
     pub began_at: Timestamp,
-    /// Set when no move waits or runs any more.
+    /// Set when no move is waiting or running any more.
     pub ended_at: Option<Timestamp>,
     pub cancelled_at: Option<Timestamp>,
 }
 
-/// One shard's way.
+/// A move of one shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MoveRecord {
     pub shard: ShardId,
@@ -38,7 +38,7 @@ pub struct MoveRecord {
 }
 
 impl MoveRecord {
-    /// A way from where a shard is that nobody has begun.
+    /// A move from a shard's current placement that has not been started.
     pub fn waiting(place: &PlacementRecord, to: Vec<NodeId>, leader: NodeId) -> Self {
         Self {
             shard: place.shard,
@@ -51,7 +51,7 @@ impl MoveRecord {
         }
     }
 
-    /// Whether replicas change, and not the leadership alone.
+    /// Whether replicas change, and not only the leadership.
     pub fn changes_replicas(&self) -> bool {
         !same_nodes(&self.from, &self.to)
     }
@@ -76,22 +76,22 @@ impl LayoutRecord {
     }
 }
 
-/// What can be asked of the directory about its placement.
+/// Commands about the placement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LayoutCommand {
-    /// Begins a change; its number must be the next one, so that a plan is never applied to what it was not made for.
+    /// Starts a change. Its number must be the next one: a plan only fits the placement that it was made for.
     Begin(LayoutRecord),
-    /// Begins one of its moves: from now on the placement says where the shard shall be.
+    /// Starts one of the moves: from now on, the placement names the shard's new replicas.
     Start { number: u64, shard: ShardId },
-    /// Leads a move that runs elsewhere: a node that it was to go to is leaving.
+    /// Changes the target of a running move, because a node it was to use is leaving.
     Retarget { number: u64, shard: ShardId, to: Vec<NodeId>, leader: NodeId },
-    /// Said by a shard's leader when exactly these replicas vote.
+    /// Sent by a shard's leader when exactly these replicas are voters.
     Settled { shard: ShardId, replicas: Vec<NodeId> },
-    /// Moves that wait are dropped; those that run come to their end.
+    /// Cancels the waiting moves; running moves are completed.
     Cancel { number: u64 },
 }
 
-/// Whether two lists name the same nodes.
+/// Whether two lists contain the same nodes.
 pub fn same_nodes(one: &[NodeId], other: &[NodeId]) -> bool {
     one.len() == other.len() && one.iter().all(|node| other.contains(node))
 }

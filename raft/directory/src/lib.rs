@@ -1,14 +1,14 @@
-//! The directory's state machine: the one that every node replicates whole (docs/design/directory.md). No disk, runtime,
+//! The directory's state machine, which every node replicates completely (docs/design/directory.md). No disk, runtime,
 //! network or clock.
 //!
-//! - [`records`]: what it holds. [`users`]: of it, members and their sessions. [`command`]: what can be asked of it.
-//! - [`health`]: of it, how endpoints answer. [`support`]: of it, support tickets.
-//! - [`secrets`]: of it, the exchange of the master key and of the key of session tokens. [`authority`]: of it, the rotation
-//!   of the cluster's authority. [`deletions`]: what ends with a channel or a customer.
-//! - [`members`]: of it, the lives of nodes. [`layout`]: of it, changes of the placement.
-//! - [`audit`]: reading the audit log. [`observed`]: what the cluster itself notes there.
-//! - [`state`]: the pure function from state and command to reply; [`machine`] drops repeats, and keeps a node's copy.
-//! - [`keys`]: where it stands.
+//! - [`records`]: its records. [`users`]: members and their sessions. [`command`]: commands and replies.
+//! - [`health`]: health of endpoints. [`support`]: support tickets.
+//! - [`secrets`]: replacing the master key, rotating data keys and the key of session tokens. [`authority`]: rotating
+//!   the cluster's authority. [`deletions`]: what ends with a channel or a customer.
+//! - [`members`]: the life cycle of nodes. [`layout`]: changes of the placement.
+//! - [`audit`]: reading the audit log. [`observed`]: what the cluster itself records there.
+//! - [`state`]: the pure function from state and command to reply; [`machine`] drops repeats and keeps a node's copy.
+//! - [`keys`]: keys of the records in the store.
 
 pub mod audit;
 pub mod authority;

@@ -1,4 +1,4 @@
-//! The directory as a replicated machine: reads proposals from the log, drops repeats, and publishes what changed.
+//! The directory as a replicated state machine: decodes proposals from the log, drops repeats, and publishes changes.
 
 use std::sync::Arc;
 
@@ -17,21 +17,21 @@ use machine::{Machine, Position, State, View};
 /// How many log positions a proposal's reply is kept for, in case it is proposed again.
 const REPEATS_KEPT: u64 = 20_000;
 
-/// How often old replies are cleared, in log positions.
+/// Interval, in log positions, at which old replies are cleared.
 const CLEAR_EVERY: u64 = 256;
 
 /// A node's copy of the directory in memory.
 pub trait Mirror: Send + Sync + 'static {
     fn change<T>(&self, with: impl FnOnce(&mut DirectoryState) -> T) -> T;
 
-    /// Takes another state whole, and says so.
+    /// Replaces the whole state, and publishes that.
     fn replace(&self, state: DirectoryState);
 
-    /// Tells what the copy shows from now on.
+    /// Publishes a change that the copy shows from now on.
     fn publish(&self, change: Change);
 }
 
-/// What the machine answers: the log position lets the proposer wait until other nodes have applied it too.
+/// Reply of the machine. By the log index, the proposer can wait until other nodes have applied the proposal, too.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     pub index: u64,
@@ -62,7 +62,7 @@ impl<M: Mirror> DirectoryMachine<M> {
     }
 }
 
-/// Clears the replies of proposals that nobody repeats any more. A function of the position, so that replicas agree.
+/// Clears replies of proposals too old to be repeated. Depends on the log index only, so that replicas agree.
 fn clear_old_replies(index: u64, store: &mut dyn State) {
     let range = (keys::applied_order(0), keys::applied_order(index.saturating_sub(REPEATS_KEPT)));
     for (key, id) in store.scan_range(range, usize::MAX) {

@@ -1,4 +1,4 @@
-//! Members of the cluster over their lives: how a node is let in, is taken out of service, and goes for good.
+//! Life cycle of the cluster's members: how a node is admitted, drained and removed.
 //!
 //! ```text
 //!        token           first start          drain / undrain
@@ -21,30 +21,30 @@ use super::authority::AuthorityRotation;
 pub use super::records::NodeState;
 use super::records::{NodeRecord, SealedKey, hash_bytes};
 
-/// Join tokens that are kept at once; the oldest goes when another is issued.
+/// Maximum number of join tokens; a further one replaces the oldest.
 pub const MAX_TOKENS: usize = 100;
 
-/// How long after it let a node in a token may give that node's folder its answer again.
+/// How long after the admission of a node its token may give the same data folder the answer again.
 pub const ASK_AGAIN: Duration = Duration::from_secs(10 * 60);
 
-/// Nodes that a cluster may have.
+/// Maximum number of nodes in a cluster.
 pub const MAX_NODES: u32 = 100;
 
-/// What lets one node in, once. The token itself is never stored, only its SHA-256.
+/// A token that admits one node, once. The token itself is never stored, only its SHA-256.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JoinToken {
     #[serde(with = "hash_bytes")]
     pub hash: [u8; 32],
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
-    /// The data folder that used it: the same one may ask again, in case its answer was lost.
+    /// The data folder that used the token: the same one may ask again, in case the answer was lost.
     pub used_by: Option<Uuid>,
-    /// Whether it did. From format 3 on.
+    /// Whether it has asked again. From format 3 on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asked_again: bool,
 }
 
-/// A node that was removed. Its id is never given to another, and its certificate opens nothing.
+/// A removed node. Its id is never reused, and its certificate is not accepted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RemovedNode {
     pub id: NodeId,
@@ -52,44 +52,44 @@ pub struct RemovedNode {
     pub removed_at: Timestamp,
 }
 
-/// The cluster's own certificate authority, so that every node can let others in.
+/// The cluster's own certificate authority, so that every node can admit others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AuthorityRecord {
-    /// PEM.
+    /// In PEM.
     pub certificate: String,
-    /// Its private key in PEM, sealed under the master key.
+    /// Private key in PEM, sealed under the master key.
     pub key: SealedKey,
-    /// When it took the place of another. From format 3 on, as what follows.
+    /// When it replaced another authority. From format 3 on, like the next field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotated_at: Option<Timestamp>,
-    /// Set while another one takes its place, or it that of another.
+    /// Set during a rotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotation: Option<AuthorityRotation>,
 }
 
-/// What can be asked of the directory about members.
+/// Commands about members.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum MemberCommand {
-    /// Takes over the authority that made the first certificates; one that is known stays.
+    /// Stores the authority that issued the first certificates, unless one is stored already.
     KeepAuthority(Box<AuthorityRecord>),
-    /// A token that lets one node in.
+    /// Issues a token that admits one node.
     IssueToken(JoinToken),
-    /// Lets a node in by a token; its id is chosen here, whatever the record says.
+    /// Admits a node by a token; the state machine assigns the id, whatever the record says.
     Join {
         #[serde(with = "hash_bytes")]
         token: [u8; 32],
         node: NodeRecord,
     },
-    /// Takes a node out of service.
+    /// Drains a node.
     Drain(NodeId),
-    /// Puts it back into service.
+    /// Puts a drained node back into service.
     Undrain(NodeId),
-    /// Begins a node's removal.
+    /// Starts a node's removal.
     Leave(NodeId),
-    /// Begins it as it was judged: with these others to hold replicas, and no other removal beside it. From format 3 on.
+    /// Like `Leave`, if still these others hold replicas and no other removal is running. From format 3 on.
     LeaveBehind { node: NodeId, others: BTreeSet<NodeId> },
-    /// Ends it, when nothing is placed there any more.
+    /// Completes the removal, when nothing is placed on the node any more.
     Remove(NodeId),
-    /// How much of the whole falls to a node, beside the others.
+    /// Sets a node's share of the load, relative to the other nodes.
     Weigh { node: NodeId, weight: u32 },
 }

@@ -1,5 +1,5 @@
-//! What the cluster itself notes in the audit log, beside what people do: nodes that come and go, shards that are taken over,
-//! checks that change. With what operators do to nodes and shards it makes the cluster's timeline.
+//! Events that the cluster itself records in the audit log: nodes that come and go, shards that are taken over, checks
+//! that change. Together with operators' actions on nodes and shards, they form the cluster's timeline.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use uuid::Uuid;
 
 use super::records::{AuditActor, AuditEntry, AuditTarget};
 
-/// A process of a node began; `details` say of which `release`.
+/// A node's process has started; `details` contains its `release`.
 pub const NODE_STARTED: &str = "node.started";
-/// A node was not heard any more.
+/// A node is no longer heard.
 pub const NODE_LOST: &str = "node.lost";
-/// The same process was heard again, after `away_ms`.
+/// The same process is heard again, after `away_ms`.
 pub const NODE_BACK: &str = "node.back";
 /// A node owns `shards` that another one owned before.
 pub const TAKEN_OVER: &str = "shards.taken_over";
-/// A check has another level.
+/// A check has changed its level.
 pub const CHECK_CHANGED: &str = "check.changed";
 
 const ALL: [&str; 5] = [NODE_STARTED, NODE_LOST, NODE_BACK, TAKEN_OVER, CHECK_CHANGED];
 
-/// Whether nobody did it: the cluster saw it happen.
+/// Whether the action is an event that the cluster observed, and not an action of a user or operator.
 pub fn is_observation(action: &str) -> bool {
     ALL.contains(&action)
 }
 
-/// An entry of what a node saw. The same thing at the same time is one entry, however often it is written.
+/// Entry for an event that a node saw. Event and time determine its id, so writing it again changes nothing.
 pub fn entry(
     seen_by: NodeId,
     action: &str,

@@ -1,4 +1,4 @@
-//! What the directory holds: records that every node has whole, in memory and on disk.
+//! Records of the directory; every node holds all of them, in memory and on disk.
 
 use std::collections::BTreeMap;
 
@@ -17,37 +17,37 @@ use uuid::Uuid;
 use super::health::EndpointHealth;
 use super::secrets::{DataKeyRotation, MasterExchange, SessionKey};
 
-/// The cluster itself; written when it is formed, and when its format is raised.
+/// The cluster itself; written when it is formed, and on changes such as raising the format.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClusterRecord {
     pub cluster_id: Uuid,
     pub shard_count: u16,
-    /// Slot to shard; [`SLOT_COUNT`] entries.
+    /// Shard of each slot; [`SLOT_COUNT`] entries.
     pub slots: Vec<ShardId>,
-    /// Key of derived event ids.
+    /// Key from which event ids are derived.
     pub deployment_key: SealedKey,
     pub formed_at: Timestamp,
-    /// What its nodes may store and propose. Not written while a release that does not know of it may be a member.
+    /// Format of what nodes may store and propose. Not written while a release without it may be a member.
     #[serde(default, skip_serializing_if = "Format::is_first")]
     pub format: Format,
-    /// The last exchange of the master key. Not written before there was one, as for [`Self::format`].
+    /// The latest replacement of the master key. Not written before the first one, as for [`Self::format`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<MasterExchange>,
-    /// What signs session tokens, since it was rotated; before, that follows from the deployment's key. From format 3 on.
+    /// Signs session tokens once it was rotated; before, a key derived from the deployment's does. From format 3 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<SessionKey>,
-    /// The last rotation of the customers' data keys. From format 3 on.
+    /// The latest rotation of the customers' data keys. From format 3 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_keys: Option<DataKeyRotation>,
 }
 
 impl ClusterRecord {
-    /// The master key that all is to be sealed under: the one that the deployment's own key is.
+    /// The master key that must seal everything: the one that seals the deployment's own key.
     pub fn master(&self) -> MasterKeyId {
         self.deployment_key.wrapped_by.master
     }
 
-    /// Slots assigned to the shards in turn, so that each gets the same number, give or take one.
+    /// Assigns slots to shards in turn, so that the shards' numbers of slots differ by at most one.
     pub fn even_slots(shard_count: u16) -> Vec<ShardId> {
         (0..SLOT_COUNT).map(|slot| slot % shard_count + 1).collect()
     }
@@ -79,12 +79,12 @@ pub enum NodeState {
 }
 
 impl NodeState {
-    /// Whether replicas may stand there for good.
+    /// Whether replicas may be placed there permanently.
     pub fn holds_replicas(self) -> bool {
         matches!(self, Self::Active | Self::Draining)
     }
 
-    /// What a node in this state does and what may be done about it, for whoever asked for what it cannot do.
+    /// Describes the state and what can be done about it, for error messages.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Joining => "was admitted and never started: start it, or remove it",
@@ -97,7 +97,7 @@ impl NodeState {
         }
     }
 
-    /// Whether it may lead.
+    /// Whether the node may lead.
     pub fn leads(self) -> bool {
         self == Self::Active
     }
@@ -107,39 +107,39 @@ impl NodeState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeRecord {
     pub id: NodeId,
-    /// The identity of the data folder: a node that comes back with another one is refused.
+    /// Identity of the data folder: a node that returns with another one is refused.
     pub storage_id: Uuid,
     /// `host:port` of the peer port.
     pub peer: String,
     pub zone: Option<String>,
     /// Share of replicas and leaders, relative to the other nodes.
     pub weight: u32,
-    /// How many sessions the node takes.
+    /// Maximum number of sessions on the node.
     pub max_channels: u32,
     pub registered_at: Timestamp,
     #[serde(default)]
     pub state: NodeState,
-    /// The weight that its own configuration gave at its last start; an operator may have given it another since.
+    /// Weight in the node's configuration at its last start; an operator may have set another weight since.
     #[serde(default)]
     pub configured_weight: u32,
 }
 
-/// Where a shard lives.
+/// Placement of a shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementRecord {
     pub shard: ShardId,
     pub replicas: Vec<NodeId>,
-    /// The replica that should lead, when it can.
+    /// The replica that should lead if it can.
     pub leader: NodeId,
-    /// Set when the shard's group has committed its first entry; a replica that finds its group empty after that
-    /// waits for a leader instead of forming the group anew.
+    /// Set when the shard's group has committed its first entry. A replica that finds its group empty after that waits
+    /// for a leader instead of forming the group again.
     pub formed: bool,
-    /// Whether exactly these replicas vote; false while the shard is on its way to them.
+    /// Whether exactly these replicas are voters; false while the shard is being moved to them.
     #[serde(default = "settled")]
     pub settled: bool,
 }
 
-/// Of records from before there were moves.
+/// Default for records from before moves existed.
 fn settled() -> bool {
     true
 }
@@ -153,13 +153,13 @@ pub struct CustomerRecord {
     pub timezone: String,
     pub plan: Plan,
     pub limits: Limits,
-    /// The key that seals this customer's secrets, itself sealed with the master key.
+    /// Key that seals this customer's secrets, itself sealed with the master key.
     pub data_key: WrappedKey,
-    /// The one before, while something may still be sealed with it. From format 3 on.
+    /// The previous data key, while something may still be sealed with it. From format 3 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former_data_key: Option<Box<WrappedKey>>,
     pub created_at: Timestamp,
-    /// Set by a delete: keys and channels have ended, data waits for the end of the grace period.
+    /// Set by a delete: keys and channels have ended, data stays until the end of the grace period.
     pub deleted_at: Option<Timestamp>,
 }
 
@@ -193,13 +193,13 @@ pub struct KeyRecord {
 }
 
 impl KeyRecord {
-    /// When it was revoked, or else when it expires.
+    /// When it was revoked, or otherwise when it expires.
     pub fn ends_at(&self) -> Option<Timestamp> {
         self.revoked_at.or(self.expires_at)
     }
 }
 
-/// A webhook endpoint of a customer: where events go, which, and under which secret.
+/// A webhook endpoint of a customer: URL, events and secret.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndpointRecord {
     pub id: EndpointId,
@@ -212,7 +212,7 @@ pub struct EndpointRecord {
     pub secret: Option<Vec<u8>>,
     pub chat_type_filter: ChatTypeFilter,
     pub disabled_reason: Option<DisabledReason>,
-    /// Names of the headers of its own; the values are sealed, as they may be credentials.
+    /// Names of the custom headers; the values are sealed, because they may be credentials.
     #[serde(default)]
     pub header_names: Vec<String>,
     /// Names and values as a JSON list of pairs, sealed with the customer's data key.
@@ -232,7 +232,7 @@ pub enum DisabledReason {
     Failing,
 }
 
-/// A channel as far as the whole cluster must know it. Its status, number and times of use live in its shard.
+/// What the whole cluster must know of a channel. Its status, number and times of use are in its shard.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChannelRecord {
     pub id: ChannelId,
@@ -242,7 +242,7 @@ pub struct ChannelRecord {
     pub metadata: String,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// A deleted channel is hidden everywhere but in the deliveries that it left.
+    /// A deleted channel is hidden everywhere except in the deliveries that it left.
     pub deleted_at: Option<Timestamp>,
 }
 
@@ -252,14 +252,14 @@ impl ChannelRecord {
     }
 }
 
-/// The action of the audit entry that the last part of a backup leaves; the age of backups is told by it.
+/// Action of the audit entry that the last part of a backup writes; the age of backups is derived from it.
 pub const BACKUP_TAKEN: &str = "backup.taken";
 
 /// An entry of the audit log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AuditEntry {
     pub id: AuditId,
-    /// `None` for what no customer can be named for, such as a failed authentication with an unknown key.
+    /// `None` if no customer can be named, as for a failed authentication with an unknown key.
     pub customer_id: Option<CustomerId>,
     pub action: String,
     pub actor: AuditActor,
@@ -269,13 +269,13 @@ pub struct AuditEntry {
     pub request_id: Option<String>,
     pub success: bool,
     pub created_at: Timestamp,
-    /// What the action adds, such as the error code of a failed authentication.
+    /// Details of the action, such as the error code of a failed authentication.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, String>,
 }
 
 impl AuditEntry {
-    /// That something was done by somebody who made no request.
+    /// A successful action outside of a request, so without IP, user agent and request id.
     pub fn done(id: AuditId, action: &str, actor: AuditActor, target: AuditTarget, created_at: Timestamp) -> Self {
         let (action, target, success) = (action.to_owned(), Some(target), true);
         let (customer_id, ip, user_agent, request_id, details) = (None, None, None, None, BTreeMap::new());
@@ -307,7 +307,7 @@ impl AuditActor {
         Self { id: Some(key.id.to_string()), prefix: Some(key.prefix.clone()), ..Self::of_kind("api_key") }
     }
 
-    /// A member, by the member's id or the subject of a session.
+    /// A member, by the member's id or a session's subject.
     pub fn member(id: impl ToString, email: &str) -> Self {
         Self { id: Some(id.to_string()), email: Some(email.to_owned()), ..Self::of_kind("session") }
     }
@@ -329,7 +329,7 @@ impl AuditTarget {
     }
 }
 
-/// A hash as one binary string instead of thirty-two numbers.
+/// Serializes a hash as one binary string instead of 32 numbers.
 pub(super) mod hash_bytes {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
@@ -351,10 +351,10 @@ pub struct StreamedRecord {
     pub until: Timestamp,
 }
 
-/// Records, and entries of the audit log, in one update: some 100 KiB.
+/// Number of records and audit entries in one update: about 100 KiB.
 pub const PORTION: usize = 200;
 
-/// What keys end with.
+/// A deleted object with which keys end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Ended {
     Channel(ChannelId),

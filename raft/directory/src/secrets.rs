@@ -1,12 +1,12 @@
-//! The exchange of the master key: everything that is sealed hangs on a few data keys, and these are sealed anew, a bounded
-//! number at a time, while the cluster works.
+//! Replacing the master key: everything that is sealed depends on a few data keys; these are rewrapped under the new
+//! key, a bounded number at a time, while the cluster works.
 //!
 //! ```text
-//! nodes are restarted with both keys ── Begin ──► the new one is the cluster's ── Rewrap ... Rewrap ── End ──► the old one goes
+//! nodes restart with both keys ── Begin ──► the new one is the cluster's ── Rewrap ... ── End ──► the old one goes
 //! ```
 //!
-//! Beside it the rotation of the key that signs session tokens: a new one signs, and the one before verifies until its tokens
-//! have expired; and that of the customers' data keys. That of the cluster's authority stands in [`super::authority`].
+//! Also the rotation of the key that signs session tokens (a new key signs, and the previous one verifies until its
+//! tokens have expired), and that of the customers' data keys. For the cluster's authority, see [`super::authority`].
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use model::seal::{MasterKeyId, WrappedKey};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// How far the exchange of the master key is.
+/// Progress of replacing the master key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MasterExchange {
     /// The key that is replaced.
@@ -34,20 +34,20 @@ pub struct Rewrapped {
     pub key: WrappedKey,
 }
 
-/// How long session tokens of the key before are good: longer than any lives, and for clocks that differ.
+/// How long the previous key's session tokens are accepted: longer than any token lives, with a margin for clock skew.
 pub const SESSION_OVERLAP: Duration = Duration::from_secs(20 * 60);
 
 /// The key that signs session tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionKey {
-    /// Sealed with the data key of the deployment.
+    /// Sealed with the deployment's data key.
     pub sealed: Vec<u8>,
     pub since: Timestamp,
     pub former: FormerSessionKey,
 }
 
 impl SessionKey {
-    /// Until when what the one before has signed is good.
+    /// Until when tokens signed by the previous key are accepted.
     pub fn overlaps_until(&self) -> Timestamp {
         self.since.plus(SESSION_OVERLAP)
     }
@@ -56,29 +56,29 @@ impl SessionKey {
 /// The key that signed session tokens before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FormerSessionKey {
-    /// The one that follows from the deployment's key.
+    /// The key that is derived from the deployment's key.
     Derived,
     Sealed(Vec<u8>),
-    /// None of its tokens can be good any more.
+    /// All of its tokens have expired.
     Dropped,
 }
 
-/// The rotation of the customers' data keys: each gets another one, what the former ones have sealed is sealed anew, in the
-/// directory by its leader and in each shard by its owner, and the former ones are dropped when nothing of theirs is left.
+/// Rotation of the customers' data keys: each customer gets a new key; values sealed with former keys are resealed, by
+/// the directory's leader and by each shard's owner; former keys are dropped when nothing is sealed with them any more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataKeyRotation {
     pub began_at: Timestamp,
-    /// Set when each customer of before has another key. What is sealed from then on is sealed with that.
+    /// Set when every customer that existed before has a new key. From then on, everything is sealed with new keys.
     pub changed_at: Option<Timestamp>,
     /// Shards in which nothing is sealed with former keys any more.
     pub resealed: BTreeSet<ShardId>,
-    /// When the last of them had come so far.
+    /// When the last of these shards was done.
     pub resealed_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
 }
 
 impl DataKeyRotation {
-    /// The rotation in a cluster whose shards may be older than it says: what is under way begins again.
+    /// The rotation in a restored cluster, whose shards may be older than it says: one in progress starts over.
     pub fn begun_again(self) -> Self {
         match self.ended_at {
             None => Self { resealed: BTreeSet::new(), resealed_at: None, ..self },
@@ -86,20 +86,20 @@ impl DataKeyRotation {
         }
     }
 
-    /// Whether a shard is to be looked through for what former keys have sealed.
+    /// Whether a shard must be searched for values sealed with former keys.
     pub fn wants(&self, shard: ShardId) -> bool {
         self.ended_at.is_none() && self.changed_at.is_some() && !self.resealed.contains(&shard)
     }
 }
 
-/// A value in the place of another one.
+/// A resealed value, and the value it replaces.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resealed {
     pub was: Vec<u8>,
     pub sealed: Vec<u8>,
 }
 
-/// What an endpoint keeps sealed, anew; what it has changed meanwhile stays.
+/// Resealed values of an endpoint; values that were changed meanwhile stay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResealedEndpoint {
     pub id: EndpointId,
@@ -107,38 +107,38 @@ pub struct ResealedEndpoint {
     pub headers: Option<Resealed>,
 }
 
-/// What can be asked of the directory about what is sealed.
+/// Commands about sealed values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SecretsCommand {
-    /// Begins an exchange: the deployment's own key comes under another master key, and with it whatever is sealed from
-    /// now on.
+    /// Starts to replace the master key: the deployment's own key is wrapped under another master key, as is everything
+    /// sealed from now on.
     Begin { from: MasterKeyId, deployment_key: WrappedKey },
-    /// Brings data keys under the cluster's master key; those that are there already stay.
+    /// Rewraps data keys under the cluster's master key; keys that are under it already stay.
     Rewrap { authority: Option<WrappedKey>, customers: Vec<Rewrapped> },
-    /// Ends it, when nothing is sealed under another key.
+    /// Completes it, when nothing is sealed under another key.
     End,
-    /// Session tokens are signed by this key from now on, sealed with the deployment's data key.
+    /// From now on, this key signs session tokens; it is sealed with the deployment's data key.
     RotateSessionKey { sealed: Vec<u8> },
-    /// Drops the one before, when none of its tokens can be good any more.
+    /// Drops the previous key, once all of its tokens have expired.
     DropSessionKey,
-    /// Begins a rotation of the customers' data keys.
+    /// Starts a rotation of the customers' data keys.
     RotateDataKeys,
-    /// Gives customers these data keys; those that they had are former ones.
+    /// Gives customers these data keys; their present keys become former ones.
     ChangeDataKeys { customers: Vec<Rewrapped> },
-    /// Each customer of before has another one.
+    /// Every customer that existed before has a new key.
     DataKeysChanged,
     /// Secrets and headers of endpoints, sealed with their customers' present keys.
     ResealEndpoints(Vec<ResealedEndpoint>),
-    /// Nothing in the shard is sealed with former keys, in the rotation that began then.
+    /// Nothing in the shard is sealed with former keys any more, in the rotation that began at `began_at`.
     ShardResealed { shard: ShardId, began_at: Timestamp },
     /// Drops the former keys of customers, when nothing is sealed with former keys any more.
     DropDataKeys { customers: Vec<CustomerId> },
-    /// Ends the rotation, when no customer has a former key.
+    /// Completes the rotation, when no customer has a former key.
     EndDataKeys,
 }
 
 impl SecretsCommand {
-    /// The format that a cluster must have before this is proposed to it.
+    /// The format that a cluster must have before this is proposed.
     pub fn format(&self) -> Format {
         match self {
             Self::Begin { .. } | Self::Rewrap { .. } | Self::End => Format::SECOND,

@@ -1,4 +1,4 @@
-//! The directory's state in memory, and the pure function that a command is: state and command in, reply and change out.
+//! The directory's state in memory, and its pure function: state and command in, reply and change out.
 
 mod authority;
 mod data_keys;
@@ -42,23 +42,23 @@ pub use quotas::open_tickets;
 pub use retention::{ended_before, keys_before};
 pub use users::Users;
 
-/// A channel's place in a list that shows the newest first.
+/// Sort key of a channel in a list that shows the newest first.
 type Newest = (Timestamp, ChannelId);
 
-/// Everything but the audit log, which is read from disk.
+/// Everything except the audit log, which is read from disk.
 #[derive(Default)]
 pub struct DirectoryState {
     pub cluster: Option<Arc<ClusterRecord>>,
     pub nodes: BTreeMap<NodeId, Arc<NodeRecord>>,
     pub placement: BTreeMap<ShardId, Arc<PlacementRecord>>,
-    /// The last change of the placement.
+    /// The latest change of the placement.
     pub layout: Option<Arc<LayoutRecord>>,
-    /// Nodes that are gone for good.
+    /// Nodes that were removed for good.
     pub removed: BTreeMap<NodeId, Arc<RemovedNode>>,
     pub authority: Option<Arc<AuthorityRecord>>,
     tokens: BTreeMap<[u8; 32], Arc<JoinToken>>,
     pub customers: HashMap<CustomerId, Arc<CustomerRecord>>,
-    /// How many customers' data keys are sealed under which master key.
+    /// Number of customers' data keys that are sealed under each master key.
     data_keys_under: BTreeMap<MasterKeyId, usize>,
     pub keys: HashMap<KeyId, Arc<KeyRecord>>,
     pub endpoints: HashMap<EndpointId, Arc<EndpointRecord>>,
@@ -67,17 +67,17 @@ pub struct DirectoryState {
     streamed: HashMap<CustomerId, Timestamp>,
     keys_by_prefix: HashMap<String, Vec<KeyId>>,
     keys_of: HashMap<CustomerId, BTreeSet<KeyId>>,
-    /// How many of them are not revoked.
+    /// Number of a customer's keys that are not revoked.
     live_keys_of: HashMap<CustomerId, u64>,
     endpoints_of: HashMap<CustomerId, BTreeSet<EndpointId>>,
     live_channels_of: HashMap<CustomerId, BTreeSet<Newest>>,
     live_channels_in: Vec<BTreeSet<ChannelId>>,
     slots_of: HashMap<CustomerId, BTreeSet<Slot>>,
-    /// What was deleted, and of which records are left to end.
+    /// Deletions with records left to end.
     ending: BTreeSet<Ended>,
 }
 
-/// A command that is being applied: when it was proposed, the store that it changes, and what it has touched so far.
+/// A command that is being applied: when it was proposed, the store that it changes, and the changes so far.
 struct Update<'a> {
     at: Timestamp,
     store: &'a mut dyn State,
@@ -90,14 +90,14 @@ impl Update<'_> {
         self.store.put(key, &encode(record));
     }
 
-    /// Answers a command that was accepted and has touched this last.
+    /// Accepts a command with its last change and its reply.
     fn done(&mut self, change: Change, reply: Reply) -> Result<Reply, Rejection> {
         self.changes.push(change);
         Ok(reply)
     }
 }
 
-/// What a command touched, for those that watch.
+/// Part of the state that a command has changed, for watchers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The cluster was formed, or its nodes or its placement changed.
@@ -108,14 +108,14 @@ pub enum Change {
     Endpoint(EndpointId),
     User(UserId),
     Session(SessionId),
-    /// The events of a customer are kept for its stream, or longer.
+    /// A customer's events are kept for its stream from now on, or for longer.
     Streamed(CustomerId),
-    /// The whole state was replaced, or changes were missed: look at everything.
+    /// The whole state was replaced, or changes were missed: re-read everything.
     Everything,
 }
 
 impl DirectoryState {
-    /// Reads from disk which nodes belong to the cluster, and which do not any more; nothing else.
+    /// Reads from disk only which nodes belong to the cluster, and which were removed.
     pub fn load_members(view: &dyn View) -> Self {
         let removed = records(view, keys::REMOVED_NODES);
         Self {
@@ -127,7 +127,7 @@ impl DirectoryState {
         }
     }
 
-    /// Reads the whole state from disk, as after a start or an installed snapshot.
+    /// Reads the whole state from disk, after a start or an installed snapshot.
     pub fn load(view: &dyn View) -> Self {
         let mut state = Self::load_members(view);
         state.authority = view.get(keys::AUTHORITY).map(|bytes| Arc::new(decode(&bytes)));
@@ -146,7 +146,7 @@ impl DirectoryState {
         state
     }
 
-    /// The keys that begin with a display prefix; more than one is possible, if hardly likely.
+    /// Keys with this display prefix; more than one is possible, though unlikely.
     pub fn keys_with_prefix(&self, prefix: &str) -> impl Iterator<Item = &Arc<KeyRecord>> {
         self.keys_by_prefix.get(prefix).into_iter().flatten().filter_map(|id| self.keys.get(id))
     }
@@ -166,7 +166,7 @@ impl DirectoryState {
         endpoints
     }
 
-    /// A customer's live channels, newest first, beginning after `after`.
+    /// A customer's live channels, newest first, after `after`.
     pub fn channels_of(&self, customer: CustomerId, after: Option<Newest>, limit: usize) -> Vec<Arc<ChannelRecord>> {
         let Some(channels) = self.live_channels_of.get(&customer) else { return Vec::new() };
         let older: (Bound<Newest>, Bound<Newest>) = (Bound::Unbounded, after.map_or(Bound::Unbounded, Bound::Excluded));
@@ -177,7 +177,7 @@ impl DirectoryState {
         self.live_channels_of.get(&customer).map_or(0, BTreeSet::len)
     }
 
-    /// The slots of all channels that a customer has or had: where its deliveries lie.
+    /// Slots of all present and former channels of a customer: its deliveries are stored there.
     pub fn slots_of(&self, customer: CustomerId) -> impl Iterator<Item = Slot> {
         ids_of(&self.slots_of, customer).copied()
     }
@@ -187,19 +187,19 @@ impl DirectoryState {
         self.channels.get(&id).filter(|channel| channel.deleted_at.is_none())
     }
 
-    /// How many live channels a shard has.
+    /// Number of a shard's live channels.
     pub fn channel_count_in(&self, shard: ShardId) -> usize {
         let Some(cluster) = &self.cluster else { return 0 };
         let slots = (0..SLOT_COUNT).map(Slot).filter(|slot| cluster.shard_of(*slot) == shard);
         slots.map(|slot| self.live_channels_in[usize::from(slot.0)].len()).sum()
     }
 
-    /// Until when the events of a customer are kept for its stream.
+    /// Until when a customer's events are kept for its stream.
     pub fn streamed_until(&self, customer: CustomerId) -> Option<Timestamp> {
         self.streamed.get(&customer).copied()
     }
 
-    /// The customers whose events were kept when the last announcement came.
+    /// Customers whose events were kept at the time of the latest announcement.
     pub fn streamed_customers(&self) -> impl Iterator<Item = CustomerId> {
         self.streamed.keys().copied()
     }
@@ -208,7 +208,7 @@ impl DirectoryState {
         self.cluster.as_ref().map(|cluster| cluster.shard_of(slot))
     }
 
-    /// Applies a command: changes memory and `store` alike, or neither.
+    /// Applies a command: changes both memory and `store`, or neither.
     pub fn apply(&mut self, proposal: Proposal, store: &mut dyn State) -> (Result<Reply, Rejection>, Vec<Change>) {
         let mut update = Update { at: proposal.at, store, changes: Vec::new() };
         let reply = self.run(proposal.command, &mut update);
@@ -387,7 +387,7 @@ impl DirectoryState {
                 update.done(Change::Endpoint(id), Reply::Done)
             }
             Command::NoteHealth(notes) => {
-                // Nobody watches for it: it changes nothing for deliveries.
+                // Not a watched change, because it does not affect deliveries.
                 for note in notes {
                     if let Some(known) = self.endpoints.get(&note.endpoint) {
                         let mut endpoint = (**known).clone();
@@ -454,7 +454,7 @@ impl DirectoryState {
         revoked
     }
 
-    /// Notes a streamed customer, and drops those whose time is over, so that the table holds the living ones only.
+    /// Records a streamed customer and drops expired ones, so that the table contains only current ones.
     fn stream_until(&mut self, customer: CustomerId, until: Timestamp, update: &mut Update<'_>) {
         let until = self.streamed_until(customer).map_or(until, |known| known.max(until));
         update.put(&keys::STREAMED_CUSTOMERS.key(customer.as_bytes()), &StreamedRecord { customer, until });
@@ -523,7 +523,7 @@ impl DirectoryState {
         self.count_key(customer, former.is_some_and(|former| former.revoked_at.is_none()), lives);
     }
 
-    /// Takes a key out of all indexes.
+    /// Removes a key from all indexes.
     fn remove_key(&mut self, id: KeyId, update: &mut Update<'_>) {
         update.store.delete(&keys::API_KEYS.key(id.as_bytes()));
         let Some(key) = self.keys.remove(&id) else { return };
@@ -537,7 +537,7 @@ impl DirectoryState {
         self.count_key(key.customer_id, key.revoked_at.is_none(), false);
     }
 
-    /// Keeps the count of live keys as one begins or ends to live.
+    /// Updates the count of live keys when a key starts or ends to be live.
     fn count_key(&mut self, customer: CustomerId, lived: bool, lives: bool) {
         match (lived, lives) {
             (false, true) => *self.live_keys_of.entry(customer).or_default() += 1,
@@ -574,12 +574,12 @@ impl DirectoryState {
     }
 }
 
-/// How many entries of a minute are looked through for one that folds the same failure. In a flood of more, two nodes
-/// may leave an entry each.
+/// How many entries of a minute are searched for one that folds the same failure. In a flood of more than that, two
+/// nodes may leave one entry each.
 const LOOKED_THROUGH: usize = 64;
 
-/// Writes an audit entry. The same entry again changes nothing, nor does a folded failure that another node was the
-/// first to write: its entry bears the same id and a time in the same minute.
+/// Writes an audit entry. Writing the same entry again changes nothing, and neither does a folded failure that another
+/// node has written first: its entry has the same id, and a time in the same minute.
 fn write_audit(entry: &AuditEntry, store: &mut dyn State) {
     let key = keys::audit(entry.customer_id, entry.created_at, entry.id);
     let is_written = entry.action == "auth.failed" && {
@@ -595,7 +595,7 @@ fn ids_of<T: Ord>(index: &HashMap<CustomerId, BTreeSet<T>>, customer: CustomerId
     index.get(&customer).into_iter().flatten()
 }
 
-/// Takes an id out of an index. A key without ids leaves nothing behind.
+/// Removes an id from an index, and the key with its last id.
 fn remove_id<K: Eq + Hash, T: Ord>(index: &mut HashMap<K, BTreeSet<T>>, key: K, id: &T) {
     if let Some(ids) = index.get_mut(&key) {
         ids.remove(id);

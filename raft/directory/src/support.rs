@@ -1,7 +1,7 @@
-//! Support tickets: what the directory holds of them, what can be asked about them, and reading them.
+//! Support tickets: records, commands, and reads.
 //!
-//! Tickets lie on disk alone, as nothing needs them in memory. The support hears of what customers write through an outbox:
-//! a row for each such message, in the entry that brings it, until somebody has taken it there.
+//! Tickets are on disk only, as nothing needs them in memory. Customers' messages reach the support through an outbox:
+//! the entry that adds a message also adds a row, which stays until the message was forwarded.
 
 use model::id::{ChannelId, CustomerId, TicketId, TicketMessageId};
 use model::ticket::{Author, Category, Priority, TicketStatus};
@@ -13,7 +13,7 @@ use super::keys;
 use machine::record::decode;
 use machine::{View, scan_in_order};
 
-/// Rows that are read from disk at a time.
+/// Rows read from disk at a time.
 const CHUNK: usize = 128;
 
 /// A ticket of an account.
@@ -21,7 +21,7 @@ const CHUNK: usize = 128;
 pub struct TicketRecord {
     pub id: TicketId,
     pub customer_id: CustomerId,
-    /// Counts the account's tickets from 1. The state machine gives it.
+    /// Sequence number among the account's tickets, from 1. Assigned by the state machine.
     pub number: u32,
     pub subject: String,
     pub category: Category,
@@ -29,11 +29,11 @@ pub struct TicketRecord {
     pub status: TicketStatus,
     pub channel_id: Option<ChannelId>,
     pub request_id: Option<String>,
-    /// The address of the member who opened it.
+    /// Address of the member who opened it.
     pub created_by: String,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// How many messages it holds.
+    /// Number of its messages.
     pub messages: u32,
 }
 
@@ -52,38 +52,38 @@ pub struct TicketMessage {
 /// An account's count of tickets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TicketBook {
-    /// Of the newest ticket.
+    /// Number of the newest ticket.
     pub number: u32,
-    /// The day of the newest ticket, in days from 1970, and how many it has seen.
+    /// Day of the newest ticket, in days since 1970, and the number of tickets on that day.
     pub day: u32,
     pub of_day: u32,
-    /// How many are neither solved nor closed; not counted before the cluster's format knew quotas.
+    /// Number of tickets that are neither solved nor closed; not counted before the cluster's format knew quotas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<u32>,
 }
 
 impl TicketBook {
-    /// How many tickets were opened on a day, when nothing was opened later.
+    /// Number of tickets opened on `day`, if none was opened on a later day.
     pub fn opened_on(&self, day: Day) -> u32 {
         if self.day == day.0 { self.of_day } else { 0 }
     }
 }
 
-/// What can be asked of the directory about tickets.
+/// Commands about tickets.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum TicketCommand {
-    /// `forward` leaves the message for the support to hear of.
+    /// Opens a ticket. `forward` adds the message to the outbox for the support.
     Open { ticket: TicketRecord, message: TicketMessage, forward: bool },
-    /// A message more, of a ticket that is not closed. A customer's goes to the support's turn, and `customer` says whose
-    /// ticket it must be.
+    /// Adds a message to a ticket that is not closed, and sets its status. For a message of a customer, `customer` says
+    /// whose ticket it must be.
     Say { ticket: TicketId, customer: Option<CustomerId>, message: TicketMessage, status: TicketStatus, forward: bool },
-    /// Whose turn it is, or that it is closed.
+    /// Sets the status: whose turn it is, or that the ticket is closed.
     SetStatus { ticket: TicketId, status: TicketStatus },
-    /// The support has heard of these messages, or never will.
+    /// Removes these messages from the outbox: they were forwarded, or never will be.
     Forwarded(Vec<(TicketId, TicketMessageId)>),
 }
 
-/// A customer's message that the support is to hear of.
+/// A customer's message that is to be forwarded to the support.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forward {
     pub ticket: TicketRecord,
@@ -94,7 +94,7 @@ pub fn find(view: &(impl View + ?Sized), id: TicketId) -> Option<TicketRecord> {
     view.get(&keys::ticket(id)).map(|row| decode(&row))
 }
 
-/// Tickets of an account, or of all, the newest first and beginning after `after`.
+/// Tickets of one account or of all, newest first, after `after`.
 pub fn list(
     view: &impl View,
     customer: Option<CustomerId>,

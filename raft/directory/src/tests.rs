@@ -35,7 +35,7 @@ use super::records::{
 use super::state::{Change, DirectoryState};
 use machine::{Machine, MemoryState, Position};
 
-/// A node's copy that nobody watches.
+/// A node's copy without watchers.
 #[derive(Default)]
 struct Shared {
     state: RwLock<DirectoryState>,
@@ -283,7 +283,7 @@ fn an_audit_entry_is_written_with_its_change_and_never_without() {
     rig.propose(&done);
     assert_eq!(stored(&rig), 1);
 
-    // Two nodes fold the same failure of one minute: one entry, with the time of the first that was written.
+    // Two nodes fold the same failure of one minute: one entry, with the time of the first one written.
     let failed = AuditEntry { id: AuditId::new(), action: "auth.failed".into(), ..entry };
     for (time, entries) in [(61_000, 2), (60_500, 2), (119_999, 2), (120_000, 3)] {
         let mut folded = proposal(Command::Audit);
@@ -309,7 +309,7 @@ fn channels_are_listed_newest_first_and_paged_by_place() {
     assert_eq!(listed, [4, 3, 2, 1, 0]);
 }
 
-/// What a run of the property test may do; numbers pick among what exists.
+/// Steps of the property test; numbers pick among existing records.
 #[derive(Clone, Debug)]
 enum Step {
     Customer,
@@ -406,7 +406,7 @@ proptest! {
                 Step::PurgeCustomer(k) => pick(&customers, k).map(|id| Command::PurgeCustomer { id, most: 2 }),
             };
             if let Some(command) = command {
-                // Refusals are part of the game.
+                // Rejections are expected.
                 let _ = rig.run(command);
             }
         }
@@ -429,7 +429,7 @@ proptest! {
 
 #[test]
 fn what_a_newer_release_proposes_is_refused_and_changes_nothing() {
-    /// A command that only a later release has.
+    /// A command of a later release.
     #[derive(serde::Serialize)]
     struct Later {
         version: u8,

@@ -1,6 +1,6 @@
-//! Members and their logins: what the directory holds of them, and what can be asked about them.
+//! Members and their logins: records and commands.
 //!
-//! Nothing here opens a door by itself: passwords are argon2id hashes, tokens are SHA-256 of random bytes.
+//! None of the stored values grants access: passwords are argon2id hashes, tokens are SHA-256 of random bytes.
 
 use std::fmt;
 
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::records::{AuditActor, AuditTarget, CustomerRecord, KeyRecord, hash_bytes};
 
-/// Sessions that are kept of a member. When another one is opened one goes that has ended, or else the oldest one ends.
+/// Maximum number of sessions of a member. A further one replaces an ended session, or else the oldest one.
 pub const MAX_SESSIONS: usize = 50;
 
-/// Members that an account may have.
+/// Maximum number of members of an account.
 pub const MAX_USERS: u32 = 200;
 
 /// A member of an account.
@@ -28,40 +28,40 @@ pub struct UserRecord {
     pub password: PasswordHash,
     pub role: Role,
     pub email_verified: bool,
-    /// The token that was last sent to the address and was not used yet.
+    /// The latest token that was sent to the address, unless it was used.
     pub verification: Option<Verification>,
     pub created_at: Timestamp,
     pub last_login_at: Option<Timestamp>,
 }
 
 impl UserRecord {
-    /// Whether the member was invited and has not come yet.
+    /// Whether the member was invited and has not accepted yet.
     pub fn is_invited(&self) -> bool {
         !self.password.is_set()
     }
 
-    /// As the audit log names the member who acts.
+    /// The member as the actor of an audit entry.
     pub fn audit_actor(&self) -> AuditActor {
         AuditActor::member(self.id, &self.email)
     }
 
-    /// As the audit log names the member who is acted upon.
+    /// The member as the target of an audit entry.
     pub fn audit_target(&self) -> AuditTarget {
         AuditTarget::new("member", self.id, self.email.as_str())
     }
 }
 
-/// An argon2id hash with its salt and parameters. Hidden from logs: it is what a thief would try passwords on.
+/// An argon2id hash with its salt and parameters. Hidden from logs, because it allows guessing the password offline.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PasswordHash(pub String);
 
-/// How the hash of a password begins that nobody has chosen yet: no hash does.
+/// Prefix of the value that stands for a password that is not set; no hash begins like this.
 const UNSET: &str = "!";
 
 impl PasswordHash {
-    /// Of a member who was invited and has not chosen a password. Another `mark` makes it another one, so that what was
-    /// bound to the former is void.
+    /// Value for an invited member who has not chosen a password yet. Each `mark` gives another value, so that whatever
+    /// was bound to the former one becomes invalid.
     pub fn unset(mark: u128) -> Self {
         Self(format!("{UNSET}{mark:032x}"))
     }
@@ -85,16 +85,16 @@ pub struct Verification {
     pub expires_at: Timestamp,
 }
 
-/// One login, and the family of refresh tokens that came from it.
+/// One login, and the family of refresh tokens derived from it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionRecord {
     pub id: SessionId,
     pub customer_id: CustomerId,
     pub user_id: UserId,
-    /// Of the secret that all tokens of the family share: an old token is told from an invented one by it.
+    /// Hash of the secret that all tokens of the family share: distinguishes an old token from an invented one.
     #[serde(with = "hash_bytes")]
     pub family: [u8; 32],
-    /// Of the one token that is good for the next refresh.
+    /// Hash of the one token that is valid for the next refresh.
     #[serde(with = "hash_bytes")]
     pub token: [u8; 32],
     pub created_at: Timestamp,
@@ -103,28 +103,28 @@ pub struct SessionRecord {
     pub revoked_at: Option<Timestamp>,
 }
 
-/// What can be asked of the directory about members and sessions.
+/// Commands about members and sessions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum UserCommand {
-    /// A new customer with its first key, its owner, and the owner's first session.
+    /// Creates a customer with its first key, its owner, and the owner's first session.
     SignUp { customer: Box<CustomerRecord>, key: Box<KeyRecord>, user: UserRecord, session: SessionRecord },
-    /// A member of a customer.
+    /// Creates a member of a customer.
     Create(UserRecord),
-    /// What is set of a member.
+    /// Changes fields of a member.
     Update { customer: CustomerId, id: UserId, change: UserChange },
     /// Removes a member and ends its sessions.
     Delete { customer: CustomerId, id: UserId },
-    /// A new token was sent to the member; an earlier one is worthless from now on.
+    /// A new token was sent to the member; earlier ones are invalid from now on.
     ExpectVerification { id: UserId, verification: Verification },
-    /// The address is confirmed by the token with this hash.
+    /// Confirms the address by the token with this hash.
     Verify {
         id: UserId,
         #[serde(with = "hash_bytes")]
         hash: [u8; 32],
     },
-    /// A member signs in.
+    /// Signs a member in.
     OpenSession(SessionRecord),
-    /// Exchanges a refresh token for the next one, when it still is the session's.
+    /// Replaces a refresh token, if it is the session's current one.
     RotateSession {
         id: SessionId,
         #[serde(with = "hash_bytes")]
@@ -135,7 +135,7 @@ pub enum UserCommand {
     },
     /// Ends a session.
     RevokeSession { id: SessionId },
-    /// Changes or removes a member, unless the account would be left without an owner who has come.
+    /// Changes or removes a member, unless the account would be left without an owner who has accepted the invitation.
     KeepOwner(Box<UserCommand>),
 }
 

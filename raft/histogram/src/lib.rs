@@ -1,11 +1,11 @@
-//! Stands in for the crate of this name, by which openraft keeps statistics of itself that nobody here reads: that crate makes
-//! tables for all its precisions at the first use, 39 MiB in each process, for the one of 2 KiB that openraft uses. Here
-//! nothing is counted, and everything that is asked for is 0. See `docs/adr/0010-openraft-without-histograms.md`.
+//! Replaces the crate of this name, with which openraft keeps statistics that nothing here reads. On first use, that
+//! crate builds tables for all its precisions, 39 MiB in each process, although openraft uses one of 2 KiB. Here
+//! nothing is counted, and all values are 0. See `docs/adr/0010-openraft-without-histograms.md`.
 
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Takes values and keeps none of them.
+/// Accepts values and discards them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram<T = ()>(PhantomData<T>);
 
@@ -43,7 +43,7 @@ impl fmt::Display for PercentileStats {
     }
 }
 
-/// A drawing of histograms, which is empty.
+/// A chart of histograms, always empty.
 #[derive(Clone, Debug, Default)]
 pub struct AsciiChart<T = ()>(PhantomData<T>);
 

@@ -1,9 +1,9 @@
-//! What a replicated state machine is to the host: pure code over an ordered map of bytes. [`record`]: how machines store
-//! their records.
+//! The interface of replicated state machines: pure code over an ordered map of bytes. [`record`]: encoding of their
+//! records.
 //!
-//! A machine has no clock, no randomness and no I/O of its own: the leader puts times, ids and sealed secrets into the
-//! command, so that replicas that applied the same commands are equal. Reads and writes go through [`State`], which the
-//! host writes to disk in one batch with the position that the batch reaches.
+//! A machine has no clock, no randomness and no I/O: the leader puts times, ids and sealed secrets into the command, so
+//! that replicas that have applied the same commands are equal. Reads and writes go through [`State`]; the host writes
+//! the changes of a batch to disk together with the position that the batch reaches.
 
 pub mod record;
 
@@ -16,13 +16,13 @@ use model::format::Foreign;
 /// A Raft group of this cluster: 0 is the directory, shards count from 1.
 pub type GroupId = u16;
 
-/// The directory's.
+/// The directory's group.
 pub const DIRECTORY_GROUP: GroupId = 0;
 
 /// Keys and values, as a scan returns them.
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Where in its group's log a command stands.
+/// Position of a command in its group's log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     pub term: u64,
@@ -31,8 +31,8 @@ pub struct Position {
 
 /// Reads of a machine's state.
 ///
-/// It has no errors by design: a machine cannot do anything sensible about a broken disk. The host remembers the first
-/// one and stops the process before anything that was computed from it is written or answered.
+/// There are no errors by design: a machine cannot handle a broken disk in any sensible way. The host remembers the
+/// first error, and stops the process before anything that was computed from it is written or answered.
 pub trait View {
     fn get(&self, key: &[u8]) -> Option<Vec<u8>>;
 
@@ -42,18 +42,18 @@ pub trait View {
     /// At most `limit` pairs of `[from, to)`, descending from the end.
     fn scan_back(&self, from: &[u8], to: &[u8], limit: usize) -> Pairs;
 
-    /// As [`scan`](Self::scan), of a range as it is made of keys.
+    /// [`scan`](Self::scan) of a range, as functions that build keys return it.
     fn scan_range(&self, (from, to): (Vec<u8>, Vec<u8>), limit: usize) -> Pairs {
         self.scan(&from, &to, limit)
     }
 }
 
-/// The key right behind another: where a scan goes on that has read so far.
+/// The smallest key greater than `key`: a scan that has read up to `key` continues there.
 pub fn just_after(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
 
-/// All pairs of `[from, to)`, ascending, of which so many are read at a time.
+/// All pairs of `[from, to)`, ascending, read in chunks of `chunk` pairs.
 pub fn scan_all(
     view: &(impl View + ?Sized),
     range: (Vec<u8>, Vec<u8>),
@@ -62,7 +62,7 @@ pub fn scan_all(
     scan_in_order(view, range, chunk, true)
 }
 
-/// As [`scan_all`], from the beginning of the range or from its end.
+/// [`scan_all`] in ascending or descending order.
 pub fn scan_in_order(
     view: &(impl View + ?Sized),
     (mut from, mut to): (Vec<u8>, Vec<u8>),
@@ -70,7 +70,7 @@ pub fn scan_in_order(
     ascending: bool,
 ) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
     let mut rows = Pairs::new().into_iter();
-    // Less than was asked for is the rest: whoever waits for news scans to the end each time, and need not seek once more.
+    // A short chunk is the last one. This saves a seek for callers that poll for news and scan to the end each time.
     let mut is_last = false;
     std::iter::from_fn(move || {
         if let Some(row) = rows.next() {
@@ -92,13 +92,13 @@ pub fn scan_in_order(
     })
 }
 
-/// Reads and writes of a machine's state. A read sees the writes before it, also those of the same batch.
+/// Reads and writes of a machine's state. A read sees all earlier writes, including those of the same batch.
 pub trait State: View {
     fn put(&mut self, key: &[u8], value: &[u8]);
     fn delete(&mut self, key: &[u8]);
 
-    /// Says that nothing stands under a key, nor ever did, as the machine knows of one that was made a moment ago. Changes nothing:
-    /// whoever asks for it soon need not look for it.
+    /// Hints that a key is absent and never existed, for example because its id was just created. Changes nothing;
+    /// saves the next read of it a lookup.
     fn note_absent(&mut self, key: &[u8]) {
         let _ = key;
     }
@@ -106,26 +106,26 @@ pub trait State: View {
 
 /// A replicated state machine.
 pub trait Machine: Send + 'static {
-    /// Rebuilds what the machine keeps in memory from the state: at start, and after a snapshot replaced the state.
+    /// Rebuilds the machine's memory from the state: at the start, and after a snapshot has replaced the state.
     fn restore(&mut self, state: &dyn View);
 
-    /// Applies one committed command and returns the answer that the proposer gets.
+    /// Applies one committed command and returns the reply to its proposer.
     ///
-    /// The same command may come again after a crash, together with the state from before it; it then has to do the
-    /// same again. What it does to the world outside (waking a task, say) waits for [`Machine::flushed`].
+    /// After a crash, the same command may be applied again to the state from before it, and must then do the same
+    /// again. Effects on the outside, such as waking a task, wait for [`Machine::flushed`].
     ///
     /// # Errors
-    /// [`Foreign`] for a command that this release does not understand. Other replicas may, and whatever was done in its
-    /// place would make this one differ from them: the host stops the node.
+    /// [`Foreign`] for a command that this release does not understand. Other replicas may, and any substitute would
+    /// make this replica differ from them: the host stops the node.
     fn apply(&mut self, at: Position, command: &[u8], state: &mut dyn State) -> Result<Bytes, Foreign>;
 
-    /// The batch that holds the applied commands is written: its effects may now be published.
+    /// The batch with the applied commands is written: its effects may now be published.
     fn flushed(&mut self, upto: Position) {
         let _ = upto;
     }
 }
 
-/// A state in memory, for tests of machines without a disk.
+/// An in-memory state, for tests of machines without a disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryState {
     map: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -149,7 +149,7 @@ impl MemoryState {
         self.map.iter().map(|(key, value)| (key.as_slice(), value.as_slice()))
     }
 
-    /// The pairs of a range. The map panics over one whose start lies behind its end.
+    /// The pairs of a range. `BTreeMap::range` panics if the start is after the end.
     fn range(&self, from: &[u8], to: &[u8]) -> impl DoubleEndedIterator<Item = (Vec<u8>, Vec<u8>)> {
         self.map
             .range::<[u8], _>((Bound::Included(from), Bound::Excluded(to.max(from))))

@@ -1,14 +1,14 @@
-//! How state machines store their records: a version byte, then named fields, so that a later release can add some.
+//! Encoding of the records of state machines: a version byte, then named fields, so that later releases can add fields.
 
 use model::format::Foreign;
 use model::msgpack;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// How records are written; which of them there are, and their fields, is the cluster's format's matter.
+/// Version of the encoding. Which records exist, with which fields, depends on the cluster's format.
 const VERSION: u8 = 1;
 
-/// Bytes that most records fit into. They are copied into the state at once, so that what is not used costs nothing for long.
+/// Capacity in bytes that fits most records. They are copied into the state at once, so excess is freed soon.
 const USUAL: usize = 192;
 
 pub fn encode<T: Serialize>(record: &T) -> Vec<u8> {
@@ -18,10 +18,10 @@ pub fn encode<T: Serialize>(record: &T) -> Vec<u8> {
     bytes
 }
 
-/// Reads what [`encode`] wrote, when it may come from anywhere, such as a backup.
+/// Decodes a record of any origin, such as a backup.
 ///
 /// # Errors
-/// [`Foreign`] when it was written in another way, or is damaged.
+/// [`Foreign`] when it has another encoding, or is damaged.
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Foreign> {
     match bytes.split_first() {
         Some((&VERSION, record)) => msgpack::from_slice(record).map_err(|error| Foreign::Unreadable(error.to_string())),
@@ -30,12 +30,12 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Foreign> {
     }
 }
 
-/// Reads what [`encode`] wrote into the store of a node that runs.
+/// Decodes a record from the store of a running node.
 ///
 /// # Panics
-/// When it cannot be read. The bytes come from a checksummed store that the state machines of this cluster filled, and a
-/// node does not run with a format that it does not know; so this is damage, and running on would spread it. The host
-/// stops the group.
+/// When it cannot be decoded. The bytes come from a checksummed store that this cluster's state machines have written,
+/// and a node does not run with a format that it does not know; so this is damage, which would spread if the node
+/// continued. The host stops the group.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> T {
     read(bytes).unwrap_or_else(|error| panic!("a stored record {error}"))
 }

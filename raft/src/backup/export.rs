@@ -1,4 +1,4 @@
-//! Reads a group's state out of a running cluster, as it is at one moment.
+//! Exports a group's state from a running cluster, as of one moment.
 
 use std::io;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use crate::state::disk::{Fnv, state_key};
 use crate::state::snapshot::Source;
 use crate::types::term_of;
 
-/// Why a group's state cannot be read out.
+/// Why a group's state cannot be exported.
 #[derive(Debug, Error)]
 pub enum ExportError {
     #[error(transparent)]
@@ -25,20 +25,19 @@ pub enum ExportError {
     Disk(io::Error),
 }
 
-/// The state of a group at one moment, as bytes; [`super::file`] reads them again. The store keeps that moment for as
-/// long as this lives.
+/// A group's state at one moment, as a byte stream; [`super::file`] reads it. Holds a database snapshot while it lives.
 pub struct Export {
     group: GroupId,
     at: Position,
     has_begun: bool,
-    /// `None` behind the last one.
+    /// `None` after the last chunk.
     chunks: Option<mpsc::Receiver<io::Result<Bytes>>>,
     pairs: u64,
     hash: Fnv,
 }
 
 impl Group {
-    /// Takes the state here once it shows everything that was answered before this call, on whatever node.
+    /// Takes the local state once it includes everything that any node answered before this call.
     ///
     /// # Errors
     /// [`ExportError`]; another replica may succeed.
@@ -58,7 +57,7 @@ impl Group {
 }
 
 impl Export {
-    /// The next piece, of about 1 MiB; `None` behind the last one.
+    /// The next piece, of about 1 MiB; `None` after the last one.
     pub async fn next(&mut self) -> Option<io::Result<Bytes>> {
         if !std::mem::replace(&mut self.has_begun, true) {
             return Some(Ok(self.head()));
@@ -81,7 +80,7 @@ impl Export {
         [&end[..], &end, &self.pairs.to_be_bytes(), &self.hash.finish().to_be_bytes()].concat().into()
     }
 
-    /// Adds the pairs of a chunk, which holds whole ones, to the count and the hash.
+    /// Adds a chunk's pairs to the count and the hash; a chunk contains whole pairs.
     fn count(&mut self, mut chunk: Bytes) {
         while chunk.remaining() >= LENGTHS_BYTES {
             let (key, value) = (chunk.get_u32() as usize, chunk.get_u32() as usize);

@@ -1,4 +1,4 @@
-//! Reads what [`super::export`] wrote, and believes nothing of it before its end has shown that it is whole.
+//! Reads what [`super::export`] wrote. Nothing in it is trusted until its end has proven that it is complete.
 
 use std::io::{self, Read};
 
@@ -10,7 +10,7 @@ use super::{END, HEAD_BYTES, HIGHEST, LONGEST_KEY, LONGEST_VALUE, MAGIC};
 use crate::machine::{GroupId, Position};
 use crate::state::disk::{Fnv, state_key};
 
-/// Why an exported state is not one.
+/// Why an exported state cannot be used.
 #[derive(Debug, Error)]
 pub enum FileError {
     #[error("cannot be read: {0}")]
@@ -21,27 +21,27 @@ pub enum FileError {
     Incomplete,
     #[error("is damaged: {0}")]
     Damaged(&'static str),
-    /// The file is whole, and holds what this release cannot read.
+    /// The file is complete, but holds a record that this release cannot read.
     #[error("holds a record that {0}")]
     Record(#[from] Foreign),
 }
 
-/// What the end of a stream says of all of it, and the reader has found to be so.
+/// Totals at the end of a stream; the reader has verified them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Totals {
     pub pairs: u64,
-    /// Of all keys and values; equal states have equal hashes.
+    /// Hash of all keys and values; equal states have equal hashes.
     pub state_hash: u64,
 }
 
 /// A key and its value.
 pub type Pair = (Vec<u8>, Vec<u8>);
 
-/// The pairs of an exported state, one after the other.
+/// Reads the pairs of an exported state one by one.
 pub struct GroupReader<R> {
     input: R,
     pub group: GroupId,
-    /// What of the group's log the state shows.
+    /// Position in the group's log that the state includes.
     pub at: Position,
     pairs: u64,
     hash: Fnv,
@@ -49,7 +49,7 @@ pub struct GroupReader<R> {
 }
 
 impl<R: Read> GroupReader<R> {
-    /// Reads how it begins.
+    /// Reads the header.
     ///
     /// # Errors
     /// [`FileError`].
@@ -65,7 +65,7 @@ impl<R: Read> GroupReader<R> {
         Ok(Self { input, group, at, pairs: 0, hash: Fnv::default(), totals: None })
     }
 
-    /// The next pair; `None` once the end was reached and agrees with all that came before it.
+    /// The next pair; `None` once the end was reached and matches everything before it.
     ///
     /// # Errors
     /// [`FileError`].
@@ -88,12 +88,12 @@ impl<R: Read> GroupReader<R> {
         Ok(Some((key, value)))
     }
 
-    /// What the end said, once it was reached.
+    /// The totals, once the end was reached.
     pub fn totals(&self) -> Option<Totals> {
         self.totals
     }
 
-    /// Where it was read from.
+    /// Returns the underlying reader.
     pub fn into_inner(self) -> R {
         self.input
     }

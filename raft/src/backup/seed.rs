@@ -1,4 +1,4 @@
-//! Makes the data folder of a node that begins as a cluster by itself, with states that came from elsewhere.
+//! Creates the data folder of a node that starts as a cluster by itself, with imported states.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,19 +18,19 @@ use crate::machine::{GroupId, Position};
 use crate::state::disk::{Fnv, StateDisk, state_end, state_key};
 use crate::types::{Membership, Vote, log_id};
 
-/// How much higher a group's log begins. Groups refer to positions in each other's logs (what has been gathered of a
-/// relay, say) and are not exported at the same moment: none of them may count again what another has seen counted. No
-/// group takes as many entries while the others are exported.
+/// Offset that is added to a group's log index. Groups refer to positions in each other's logs, such as how much of a
+/// relay is collected, and are not exported at the same moment: none may count again what another has seen counted. No
+/// group appends this many entries during an export.
 const INDEX_LEAP: u64 = 1 << 24;
 
-/// How much higher a group's terms begin. They are the epochs by which the network tells a newer owner from an older
-/// one, and the cluster that the state came from may have gone on electing leaders.
+/// Offset that is added to a group's term. Terms are the epochs by which the network tells a newer owner from an older
+/// one, and the cluster that was exported may have elected leaders since.
 const TERM_LEAP: u64 = 1 << 20;
 
-/// Bytes of pairs that are written at once.
+/// Bytes of pairs in one write.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// Why a folder could not be made.
+/// Why a folder could not be created.
 #[derive(Debug, Error)]
 pub enum SeedError {
     #[error(transparent)]
@@ -41,7 +41,7 @@ pub enum SeedError {
     Differs { put: u64, found: u64 },
 }
 
-/// Pairs without their order: what was put has to be what is there.
+/// Order-independent checksum of pairs: compares what was put with what is stored.
 #[derive(Default, PartialEq, Eq)]
 struct Tally {
     pairs: u64,
@@ -55,17 +55,17 @@ impl Tally {
     }
 }
 
-/// A data folder that is being made. Blocks on disk.
+/// A data folder that is being created. Blocks on disk.
 pub struct Seed {
     node: NodeId,
     logs: Arc<Disk>,
     state: Arc<StateDisk>,
-    // Last, so that its lock goes when the stores are closed.
+    // The last field, so that the lock is released only after the stores are closed.
     _folder: StoreFolder,
 }
 
 impl Seed {
-    /// Makes the stores in a folder that has none.
+    /// Creates the stores in an empty folder.
     ///
     /// # Errors
     /// [`SeedError`].
@@ -79,12 +79,12 @@ impl Seed {
         Ok(Self { node, logs, state, _folder: folder })
     }
 
-    /// Begins a group whose state showed its log up to there.
+    /// Starts a group whose state includes its log up to `at`.
     pub fn group(&self, group: GroupId, at: Position) -> SeedGroup<'_> {
         SeedGroup { seed: self, group, at, batch: WriteBatch::default(), put: Tally::default() }
     }
 
-    /// Makes all of it survive a power cut.
+    /// Makes everything survive a power failure.
     ///
     /// # Errors
     /// When the disk fails.
@@ -93,7 +93,7 @@ impl Seed {
     }
 }
 
-/// A group on its way into the folder.
+/// A group that is being imported.
 pub struct SeedGroup<'a> {
     seed: &'a Seed,
     group: GroupId,
@@ -117,16 +117,16 @@ impl SeedGroup<'_> {
         Ok(())
     }
 
-    /// Makes the node the group's one voter, with a log that begins behind the state; and reads the state again.
+    /// Makes the node the group's only voter, with a log that begins after the state; then verifies the stored state.
     ///
     /// # Errors
-    /// When the disk fails, or gives back something else than what was put. A key must have been put once.
+    /// When the disk fails, or the stored pairs differ from those that were put. Each key must have been put only once.
     pub fn finish(mut self) -> Result<(), SeedError> {
         let Seed { node, logs, state, .. } = self.seed;
         let last = log_id(self.at.term, self.at.index + INDEX_LEAP);
         let voters = vec![BTreeSet::from([*node])];
         let membership = Membership::new(Some(last), openraft::Membership::new_with_defaults(voters, []));
-        // Where the state shows the log to be, the log has to be first.
+        // The log is written first: a state must never be ahead of its log.
         let vote = Vote::new(self.at.term + TERM_LEAP, *node);
         let mut log = WriteBatch::default();
         let mut put = |what, value: &[u8]| log.put_cf(logs.meta(), disk::meta_key(self.group, what), value);

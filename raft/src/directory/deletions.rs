@@ -1,4 +1,4 @@
-//! Brings deletions to their end: whoever deletes does it, and the directory's leader where that one failed.
+//! Completes deletions: the deleting node does it, or the directory's leader if that node fails.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,33 +15,33 @@ use super::records::{AuditEntry, Ended};
 use crate::failpoint::{self, Point};
 use crate::supervise;
 
-/// How often the leader looks for deletions that have records left, beside at once when it begins to lead.
+/// Interval of the leader's checks for deletions with records left; it also checks when it becomes the leader.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// How long whoever deleted has for the rest, before the leader takes it up.
+/// How long the deleting node has to complete a deletion before the leader takes over.
 const FIRST_TRY: Duration = Duration::from_secs(15);
 
-/// How many looks go by between two at the audit log, for entries that an earlier release left out.
+/// Number of checks from one check of the audit log, for entries that an earlier release left out, to the next.
 const LOOKS_PER_AUDIT: u32 = 12;
 
-/// Deletions that the leader looks at.
+/// Age up to which the leader checks ended deletions.
 const LATELY: Duration = Duration::from_secs(3600);
 
-/// How far the time of an entry and that of what it tells of may be apart.
+/// Largest difference between the time of an audit entry and that of the deletion it records.
 const APART: Duration = Duration::from_secs(60);
 
-/// How long the leader may take for one deletion; what is left waits for the next look.
+/// Time limit for one deletion; the rest waits for the next check.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Directory {
-    /// Ends what is left of what was just deleted, and writes the entries of the keys among it, in portions.
+    /// Ends the records that are left of a deletion, and writes the audit entries of the keys among them, in portions.
     ///
     /// # Errors
-    /// Those of [`Directory::update`]. What is left then, the directory's leader does soon.
+    /// Those of [`Directory::update`]. The directory's leader then completes the rest soon.
     pub fn finish_deletion(self: &Arc<Self>, what: Ended, deadline: Instant) -> BoxFuture<'_, Result<(), UpdateError>> {
         Box::pin(async move {
             let directory = self.clone();
-            // The log lies on disk. A look that panicked has found nothing; the next one may.
+            // Reads the log from disk. A check that panicked has found nothing; the next one may.
             let looking = supervise::on_thread(move || directory.left_of_deletion(what));
             for (command, entries) in looking.await.unwrap_or_default() {
                 self.update(command, entries, deadline).await?;
@@ -62,7 +62,7 @@ impl Directory {
         deletion.steps(&written)
     }
 
-    /// While this node leads the directory: brings to an end what others began, until cancelled.
+    /// While this node leads the directory, completes the deletions that other nodes began, until cancelled.
     pub fn keep_deletions_finished(self: Arc<Self>, stop: CancellationToken) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let mut ticks = supervise::ticks(LOOK_EVERY);

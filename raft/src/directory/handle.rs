@@ -1,4 +1,4 @@
-//! The directory as the rest of a node uses it.
+//! The directory, as the rest of a node uses it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,20 +29,20 @@ use crate::machine::DIRECTORY_GROUP;
 use crate::supervise;
 use crate::transport::{Class, Handler, Peers};
 
-/// The service under which nodes speak of the directory with each other.
+/// Number of the service for requests between nodes about the directory.
 pub const DIRECTORY_SERVICE: u16 = 256;
 
-/// How long a proposer waits before it asks again for a leader.
+/// Pause before a proposer retries.
 const RETRY_PAUSE: Duration = Duration::from_millis(25);
 
-/// One question or update between nodes.
+/// Request between nodes.
 #[derive(Serialize, Deserialize)]
 enum Request {
-    /// Propose, wait until every node has applied it or refuses itself, then answer.
+    /// Propose, wait until every node has applied it or has too old a copy, then answer.
     Update { proposal: Bytes, budget: Duration },
-    /// The leader's read index; the answer makes the asker's copy fresh.
+    /// Get the leader's read index; the answer refreshes the requester's copy.
     Confirm { budget: Duration },
-    /// Answer when this position is applied.
+    /// Answer once this index is applied.
     Applied { index: u64, budget: Duration },
 }
 
@@ -50,26 +50,26 @@ enum Request {
 enum Answer {
     Outcome(Box<Outcome>),
     NotLeader,
-    /// The update may have happened, or may not.
+    /// The update may or may not have been applied.
     Unknown,
     ReadIndex(u64),
     Applied,
     NotApplied,
 }
 
-/// Why an update gave no outcome.
+/// Why an update has no outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum UpdateError {
-    /// The state machine refused; nothing changed.
+    /// The state machine rejected the command; nothing changed.
     #[error(transparent)]
     Rejected(#[from] Rejection),
-    /// No leader answered in time. The update may still happen.
+    /// No leader answered in time. The update may still be applied.
     #[error("the directory has no leader that answers")]
     Unavailable,
-    /// The update takes more than one entry of the log may; nothing was proposed.
+    /// The update exceeds the size of a log entry; nothing was proposed.
     #[error("the update takes {bytes} bytes, more than the {MAX_COMMAND} that can be written at once")]
     TooLarge { bytes: usize },
-    /// Nodes of an older release may be members, and would not understand it; nothing was proposed.
+    /// Nodes of an older release may be members and would not understand it; nothing was proposed.
     #[error(
         "it needs format {needed}, and the cluster has {has}: run `gateway format raise`, once no node has to go back \
          to its former release"
@@ -77,7 +77,7 @@ pub enum UpdateError {
     Format { needed: Format, has: Format },
 }
 
-/// The handle. Reads come from memory; see the module for what that means for their age.
+/// Handle of the directory. Reads come from this node's copy in memory, whose age is [`Directory::age`].
 pub struct Directory {
     pub(super) node: NodeId,
     group: Group,
@@ -87,7 +87,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens the directory's group on this node and begins to answer other nodes' questions.
+    /// Opens the directory's group on this node and starts to answer other nodes' requests.
     ///
     /// # Errors
     /// Those of [`Host::open_group`].
@@ -113,37 +113,37 @@ impl Directory {
         self.group.leader() == Some(self.node)
     }
 
-    /// Reads the state as it is applied here. The closure must be short: it holds up the state machine.
+    /// Reads the state that is applied here. The closure must be short: it blocks the state machine.
     pub fn read<T>(&self, with: impl FnOnce(&DirectoryState) -> T) -> T {
         self.copy.read(with)
     }
 
-    /// What changes from now on. A watcher that falls behind gets a `Lagged` error and should look at everything.
+    /// Changes from now on. A watcher that lags gets a `Lagged` error, and should then re-read everything.
     pub fn changes(&self) -> broadcast::Receiver<Change> {
         self.copy.shared.changes.subscribe()
     }
 
-    /// Whether the events of a customer are kept for its streams.
+    /// Whether a customer's events are kept for its streams.
     pub fn is_streamed(&self, customer: CustomerId) -> bool {
         self.streamed_within(customer, STREAMED_FOR)
     }
 
-    /// Whether a stream of the customer was announced within a time.
+    /// Whether a stream of the customer was announced within `age`.
     pub fn streamed_within(&self, customer: CustomerId, age: Duration) -> bool {
         self.copy.shared.streamed.read().within(customer, age, Instant::now())
     }
 
-    /// The customers whose events are kept for their streams.
+    /// Customers whose events are kept for their streams.
     pub fn streamed(&self) -> Vec<CustomerId> {
         self.copy.shared.streamed.read().living(Instant::now()).collect()
     }
 
-    /// What the cluster's nodes may store and propose; the first format until the cluster is there.
+    /// Format of what the cluster's nodes may store and propose; the first format before the cluster is formed.
     pub fn format(&self) -> Format {
         self.copy.format()
     }
 
-    /// Whether this node's copy is young enough to judge keys by.
+    /// Whether this node's copy is fresh enough to judge keys by.
     pub fn is_fresh(&self) -> bool {
         self.copy.is_fresh()
     }
@@ -171,8 +171,8 @@ impl Directory {
         })
     }
 
-    /// Confirms the copy regularly until cancelled: where votes and heartbeats are, as this node refuses its callers, and in the end
-    /// gives up what it owns, where that comes late among their requests.
+    /// Confirms the copy regularly until cancelled. Runs on the Raft runtime: if the node's requests delayed it, the
+    /// node would refuse its callers, and finally give up what it owns.
     pub fn keep_fresh(self: Arc<Self>, stop: CancellationToken) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let runtime = self.group.runtime().clone();
@@ -186,19 +186,19 @@ impl Directory {
             tokio::select! {
                 () = stop.cancelled() => return,
                 _ = ticks.tick() => {
-                    // A failure shows as age; the next tick asks again.
+                    // A failure shows as the copy's age; the next tick retries.
                     let _ = self.refresh(Instant::now() + CONFIRM_EVERY * 2).await;
                 }
             }
         }
     }
 
-    /// Commits a command and returns when every node has applied it, or what refuses it, or is too old to act on what was
-    /// before.
+    /// Commits a command. Returns when every node has applied it (if rejected: what the rejection is based on), or has
+    /// a copy that is too old to act on the previous state.
     ///
     /// # Errors
-    /// [`UpdateError::Rejected`], [`UpdateError::TooLarge`] and [`UpdateError::Format`] with nothing changed; [`UpdateError::Unavailable`] when no
-    /// outcome is known by the deadline, and the same command may still take effect.
+    /// [`UpdateError::Rejected`], [`UpdateError::TooLarge`] and [`UpdateError::Format`] with nothing changed;
+    /// [`UpdateError::Unavailable`] when no outcome is known by the deadline: the command may still be applied.
     pub fn update(
         &self,
         command: Command,
@@ -225,8 +225,8 @@ impl Directory {
                     None => Answer::NotLeader,
                 };
                 if let Answer::Outcome(outcome) = answer {
-                    // What this node answers, it shows itself from now on. Beyond the deadline the leader has answered
-                    // for the others already, and this node's copy refuses by its age.
+                    // From now on, this node's reads show what it answers. After the deadline, the leader has already
+                    // accounted for the other nodes, and this node refuses requests because of its copy's age.
                     let _ = self.group.wait_applied(outcome.index, deadline).await;
                     return Ok(outcome.result?);
                 }
@@ -258,7 +258,7 @@ impl Directory {
     async fn ask_read_index(&self, deadline: Instant) -> Option<u64> {
         let leader = self.group.leader()?;
         if leader == self.node {
-            // Never another leader's: it would not know of the copy that becomes young by it.
+            // Only as the leader itself: another leader would not know that this copy is refreshed.
             return self.group.leader_read_index(deadline).await.ok();
         }
         let budget = deadline.saturating_duration_since(Instant::now());
@@ -274,10 +274,10 @@ impl Directory {
         decode_message(&answer)
     }
 
-    /// At the leader: commits, then waits for the other nodes.
+    /// On the leader: commits, then waits for the other nodes.
     async fn update_as_leader(&self, proposal: Bytes, deadline: Instant) -> Answer {
         self.others_as_leader();
-        // What cannot be read must not get into the log: it would stop every node of this release.
+        // A proposal that cannot be decoded must not reach the log: it would stop every node of this release.
         if let Err(foreign) = Proposal::read(&proposal) {
             let rejection = match foreign {
                 Foreign::Newer(version) => Rejection::UnknownVersion(version),
@@ -291,22 +291,22 @@ impl Directory {
             Err(_) => return Answer::Unknown,
         };
         let Some(outcome) = decode_message::<Outcome>(&reply) else { return Answer::Unknown };
-        // A refusal says something, too: who is told that a key is revoked already may rely on that everywhere.
+        // Rejections wait, too: a caller that learns that a key is revoked already may rely on that everywhere.
         self.wait_for_others(outcome.index).await;
         Answer::Outcome(Box::new(outcome))
     }
 
-    /// Returns when each other node has applied `index`, or holds a copy that is too old to be used.
+    /// Returns when every other node has applied `index`, or has a copy that is too old to be used.
     async fn wait_for_others(&self, index: u64) {
-        // Tells the followers of the commit now instead of at the next heartbeat.
+        // Sends the commit position to the followers now rather than with the next heartbeat.
         self.group.trigger_heartbeat();
         let mut others: BTreeSet<NodeId> = self.read(|state| state.nodes.keys().copied().collect());
-        // A node that was removed reads its copy until that is too old, and stays a learner for as long.
+        // A removed node uses its copy until that is too old, and stays a learner for that long.
         let Members { voters, learners, .. } = self.group.members();
         others.extend(voters.union(&learners));
         let waits = others.into_iter().filter(|node| *node != self.node).map(|node| async move {
-            // Questions that come from here on are answered with this index or a later one: they make no copy young that
-            // has not applied it. So a node that asks and does not apply is waited for once, and not for ever.
+            // Confirmations from now on return this index or a later one, so they cannot refresh a copy that has not
+            // applied it: a node that asks without applying is waited for once, not forever.
             let until = self.other_copies.refuses_from(node);
             loop {
                 let budget = until.saturating_duration_since(Instant::now());
@@ -327,12 +327,12 @@ impl Directory {
         self.read(|state| state.cluster.is_some() && !state.nodes.contains_key(&node))
     }
 
-    /// At the leader: whether a node that was removed may still answer by its copy.
+    /// On the leader: whether a removed node may still answer from its copy.
     pub(super) fn may_answer(&self, node: NodeId) -> bool {
         self.others_as_leader().refuses_from(node) > Instant::now()
     }
 
-    /// The other nodes' copies as the leader of the present term has to reckon with them.
+    /// The other nodes' copies, tracked for the current term.
     fn others_as_leader(&self) -> &OtherCopies {
         let term = self.group.leadership().borrow().term;
         self.other_copies.leading_in(term);
@@ -342,12 +342,12 @@ impl Directory {
     async fn answer(&self, from: NodeId, request: Request) -> Answer {
         match request {
             Request::Update { proposal, budget } => self.update_as_leader(proposal, Instant::now() + budget).await,
-            // A removed node's copy has to grow too old: from then on no update waits for that node.
+            // A removed node's copy must become too old: from then on, no update waits for that node.
             Request::Confirm { .. } if self.is_removed(from) => Answer::NotLeader,
             Request::Confirm { budget } => {
-                // Noted before the index is read: an update that commits meanwhile must reckon with this answer.
+                // Recorded before the index is read: an update that commits meanwhile must respect this answer.
                 self.others_as_leader().answered(from);
-                // As the leader or not at all: another leader would not reckon with an answer that this node gave for it.
+                // Only as the leader: another leader would not take this answer into account.
                 let index = self.group.leader_read_index(Instant::now() + budget).await;
                 index.map_or(Answer::NotLeader, Answer::ReadIndex)
             }

@@ -1,7 +1,7 @@
-//! The directory as a node holds it: its state machine, crate [`directory`](::directory), put behind Raft.
+//! The directory on a node: its state machine, crate [`directory`](::directory), behind Raft.
 //!
-//! - [`Directory`]: the handle that the rest of the node uses: reads from memory, updates through the leader, and
-//!   knows how old its copy may be.
+//! - [`Directory`]: the handle that the rest of the node uses: reads from memory, updates through the leader, and the
+//!   age of its copy.
 
 mod deletions;
 mod handle;

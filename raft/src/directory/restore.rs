@@ -1,5 +1,5 @@
-//! What becomes of the directory of a backup when a new cluster begins with it: all that is of customers stays, all that
-//! is of the old nodes goes.
+//! Adapts the directory of a backup to the new cluster that starts with it: everything of customers stays, everything
+//! of the old nodes is removed.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use super::secrets::DataKeyRotation;
 use crate::backup::file::Pair;
 use crate::record::{encode, read};
 
-/// The cluster that begins: one node.
+/// The new cluster: one node.
 pub struct NewCluster {
     pub cluster_id: Uuid,
     pub node: NodeRecord,
-    /// When it was restored.
+    /// Time of the restore.
     pub at: Timestamp,
     /// For the audit log: when the backup was taken, and of which cluster.
     pub taken_at: Timestamp,
@@ -27,20 +27,20 @@ pub struct NewCluster {
 }
 
 impl NewCluster {
-    /// What stands in the place of a pair of the directory; nothing, for what was the old nodes'.
+    /// The value that replaces a pair of the directory; `None` if the pair belonged to the old nodes.
     ///
     /// # Errors
-    /// [`Foreign`] for what this release cannot read.
+    /// [`Foreign`] when this release cannot read the record.
     pub fn adapted(&self, key: &[u8], value: Vec<u8>) -> Result<Option<Vec<u8>>, Foreign> {
         let is_of = |table: keys::Table| key.starts_with(&table.range().0);
         let of_old_nodes = [keys::NODES, keys::REMOVED_NODES, keys::JOIN_TOKENS];
-        // The new node brings an authority of its own: certificates of the old one are worth nothing here.
+        // The new node brings its own authority: certificates of the old one are worthless here.
         if key == keys::AUTHORITY || key == keys::LAYOUT || of_old_nodes.into_iter().any(is_of) {
             return Ok(None);
         }
         if key == keys::CLUSTER {
             let taken: ClusterRecord = read(&value)?;
-            // The states of shards were taken before, and may hold what has been sealed anew since.
+            // The states of the shards were exported earlier, and may hold values that were resealed since.
             let data_keys = taken.data_keys.clone().map(DataKeyRotation::begun_again);
             let record = ClusterRecord { cluster_id: self.cluster_id, data_keys, ..taken };
             return Ok(Some(encode(&record)));
@@ -53,7 +53,7 @@ impl NewCluster {
         Ok(Some(value))
     }
 
-    /// What is new in the directory.
+    /// Pairs that are added to the directory.
     pub fn additions(&self) -> [Pair; 2] {
         let id = AuditId::new();
         let target = AuditTarget::new("cluster", self.cluster_id, "cluster");
@@ -68,18 +68,18 @@ impl NewCluster {
     }
 }
 
-/// The cluster of a directory, when the pair is its record.
+/// The cluster's record, if the pair is that.
 ///
 /// # Errors
-/// [`Foreign`] for a record that this release cannot read.
+/// [`Foreign`] when this release cannot read the record.
 pub fn cluster_record(key: &[u8], value: &[u8]) -> Result<Option<ClusterRecord>, Foreign> {
     (key == keys::CLUSTER).then(|| read(value)).transpose()
 }
 
-/// The master key that a customer's data key is sealed under, when the pair is its record.
+/// The master key that seals a customer's data key, if the pair is a customer's record.
 ///
 /// # Errors
-/// [`Foreign`] for a record that this release cannot read.
+/// [`Foreign`] when this release cannot read the record.
 pub fn master_of_customer(key: &[u8], value: &[u8]) -> Result<Option<MasterKeyId>, Foreign> {
     let customer: Option<CustomerRecord> =
         key.starts_with(&keys::CUSTOMERS.range().0).then(|| read(value)).transpose()?;

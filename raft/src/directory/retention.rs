@@ -1,4 +1,4 @@
-//! Expiry: the directory's leader proposes it, in bounded steps.
+//! Expiry: proposed by the directory's leader, in bounded steps.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,41 +13,41 @@ use super::handle::{Directory, UpdateError};
 use super::state::{ended_before, keys_before};
 use crate::supervise;
 
-/// How long audit entries are kept: 400 days.
+/// Retention of audit entries: 400 days.
 const AUDIT_AGE: Duration = Duration::from_secs(400 * 24 * 3600);
 
-/// How long a key that was revoked or expired and a deleted channel are known as what they were: as long as the audit log tells of
-/// their end. A key of which nothing is left answers `auth_invalid`, and no longer `auth_revoked` or `auth_expired`.
+/// How long revoked or expired keys and deleted channels are kept: as long as the audit log records their end. After
+/// that, a key answers `auth_invalid` instead of `auth_revoked` or `auth_expired`.
 const ENDED_AGE: Duration = AUDIT_AGE;
 
-/// Keys that have ended which an account has at most, whatever their age: every node holds them in memory, and an account that makes
-/// and revokes keys all day, or makes some that expire at once, would fill it.
+/// Largest number of ended keys that an account keeps, whatever their age. Every node holds them in memory, which an
+/// account that keeps creating and revoking keys, or creates keys that expire at once, would fill.
 const MOST_ENDED_KEYS: usize = 2_000;
 
-/// How long such a key is known all the same: until what its revocation set going is over.
+/// Minimum time for which such a key is kept: until everything that its revocation triggered is over.
 const ENDED_LATELY: Duration = Duration::from_secs(2 * 3600);
 
-/// How often the leader looks for those: that reads whole tables.
+/// Interval of the leader's checks for these: they read whole tables.
 const LOOK_FOR_ENDED_EVERY: Duration = Duration::from_secs(6 * 3600);
 
-/// How long a session is kept after its end: an access token that it gave out lives 15 minutes at most.
+/// How long a session is kept after its end; its access tokens are valid for at most 15 minutes.
 const SESSION_AGE: Duration = Duration::from_secs(24 * 3600);
 
-/// Entries that one step removes.
+/// Entries removed in one step.
 const STEP: usize = 500;
 
-/// How often the leader looks.
+/// Interval of the leader's checks.
 const LOOK_EVERY: Duration = Duration::from_secs(10 * 60);
 
-/// Between two steps: everything else in the log goes before.
+/// Pause between two steps, so that everything else in the log goes first.
 const STEP_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a step may take; what fails is tried again at the next look.
+/// Timeout of a step; a failed step is retried at the next check.
 const STEP_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Directory {
-    /// Expires what is old while this node leads the directory, until cancelled. Customers go when they have been
-    /// deleted for `grace`.
+    /// Expires old records while this node leads the directory, until cancelled. Customers are purged when they have
+    /// been deleted for `grace`.
     pub fn run_expiry(self: Arc<Self>, grace: Duration, stop: CancellationToken) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let mut ticks = supervise::ticks(LOOK_EVERY.min(grace));
@@ -72,7 +72,7 @@ impl Directory {
         })
     }
 
-    /// Expires some of what ended long ago. Says whether there may be more.
+    /// Expires some long-ended records. Returns whether there may be more.
     async fn expire_ended_step(self: &Arc<Self>) -> bool {
         let before = Timestamp::now().minus(ENDED_AGE);
         let looking = self.clone();
@@ -85,24 +85,24 @@ impl Directory {
         self.expire_ended(keys, channels, before).await && more
     }
 
-    /// Expires some of the ended keys of an account that has very many. Says whether there was one, and it went well.
+    /// Expires ended keys of an account that has too many. Returns whether there was one, and it succeeded.
     async fn expire_keys_step(&self) -> bool {
         let before = Timestamp::now().minus(ENDED_LATELY);
         let keys = self.read(|state| state.ended_beyond(MOST_ENDED_KEYS, before, STEP));
         !keys.is_empty() && self.expire_ended(keys, Vec::new(), before).await
     }
 
-    /// Says whether it went well.
+    /// Returns whether it succeeded.
     async fn expire_ended(&self, keys: Vec<KeyId>, channels: Vec<ChannelId>, before: Timestamp) -> bool {
         let command = Command::ExpireEnded { keys, channels, before };
         self.step(command, None, "ended keys and deleted channels could not be removed yet").await.is_some()
     }
 
-    /// Has a step done; `None`, with a word of what failed, where it was not.
+    /// Runs a step; logs a failure and returns `None` then.
     async fn step(&self, command: Command, of: Option<CustomerId>, failed: &str) -> Option<Reply> {
         match self.update(command, Vec::new(), Instant::now() + STEP_PATIENCE).await {
             Ok(reply) => Some(reply),
-            // An older release may be a member: there is time.
+            // An older release may be a member: this can wait.
             Err(UpdateError::Format { .. }) => None,
             Err(error) => {
                 tracing::warn!(customer = of.map(tracing::field::display), %error, "{failed}");
@@ -111,7 +111,7 @@ impl Directory {
         }
     }
 
-    /// Removes a part of a customer whose grace is over. Says whether there was one, and it went well.
+    /// Purges a part of a customer whose grace period is over. Returns whether there was one, and it succeeded.
     async fn purge_step(&self, grace: Duration) -> bool {
         let end = Timestamp::now().minus(grace);
         let Some(id) = self.read(|state| state.deleted_before(end)) else { return false };
@@ -123,11 +123,11 @@ impl Directory {
         reply.is_some()
     }
 
-    /// One step. Says whether there is more to do.
+    /// Runs one step of expiry. Returns whether there is more to do.
     async fn expire_step(self: &Arc<Self>) -> bool {
         let now = Timestamp::now();
         let (audit, sessions) = (now.minus(AUDIT_AGE), now.minus(SESSION_AGE));
-        // Most looks find nothing, and then nothing is proposed. The log lies on disk.
+        // Most checks find nothing, and then nothing is proposed. Reads the log from disk.
         let looking = self.clone();
         let anything = supervise::on_thread(move || looking.holds_older(audit, sessions)).await;
         if !anything.unwrap_or(false) {

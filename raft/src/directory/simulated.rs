@@ -1,4 +1,4 @@
-//! The directory without a host, for simulated groups: its machine, its copy in memory, and the words of its log.
+//! The directory without a host, for simulated groups: its machine, its in-memory copy, and the encoding of its log.
 
 use std::sync::Arc;
 
@@ -24,23 +24,23 @@ impl Default for Replica {
 }
 
 impl Replica {
-    /// The machine that keeps this copy.
+    /// The machine that maintains this copy.
     pub fn machine(&self) -> Box<dyn Machine> {
         Box::new(DirectoryMachine::new(self.shared.clone()))
     }
 
-    /// Reads the state as it is applied here.
+    /// Reads the state that is applied here.
     pub fn read<T>(&self, with: impl FnOnce(&DirectoryState) -> T) -> T {
         with(&self.shared.state.read())
     }
 }
 
-/// A proposal as it stands in the log.
+/// Encodes a proposal as in the log.
 pub fn encode(proposal: &Proposal) -> Bytes {
     Bytes::from(msgpack::to_vec_named(proposal).expect("a proposal of plain fields is always written"))
 }
 
-/// What the machine answered: the position of the proposal in the log, and the outcome.
+/// Decodes the machine's reply: the proposal's log index, and its outcome.
 pub fn answer(bytes: &[u8]) -> Option<(u64, Result<Reply, Rejection>)> {
     let outcome: Outcome = msgpack::from_slice(bytes).ok()?;
     Some((outcome.index, outcome.result))

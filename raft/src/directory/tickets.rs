@@ -1,4 +1,4 @@
-//! Reading support tickets, which lie on disk alone.
+//! Reads support tickets, which are on disk only.
 
 use model::id::{CustomerId, TicketId};
 use model::ticket::TicketStatus;
@@ -11,18 +11,18 @@ use crate::machine::View;
 use crate::record::decode;
 
 impl Directory {
-    /// A ticket, of whichever account. Reads from disk.
+    /// A ticket of any account. Reads from disk.
     pub fn ticket(&self, id: TicketId) -> Option<TicketRecord> {
         find(&self.group().reader(), id)
     }
 
-    /// The messages of a ticket, the oldest first. Reads from disk.
+    /// Messages of a ticket, oldest first. Reads from disk.
     pub fn ticket_messages(&self, id: TicketId) -> Vec<TicketMessage> {
         let rows = self.group().reader().scan_range(keys::ticket_messages(id), usize::MAX);
         rows.iter().map(|(_, row)| decode(row)).collect()
     }
 
-    /// Tickets of an account, or of all, the newest first and beginning after `after`. Reads from disk.
+    /// Tickets of one account or of all, newest first, after `after`. Reads from disk.
     pub fn tickets(
         &self,
         customer: Option<CustomerId>,
@@ -33,12 +33,12 @@ impl Directory {
         list(&self.group().reader(), customer, status, after, limit)
     }
 
-    /// How many tickets of an account are neither solved nor closed. Reads from disk.
+    /// Number of an account's tickets that are neither solved nor closed. Reads from disk.
     pub fn open_tickets(&self, customer: CustomerId) -> u32 {
         open_tickets(&self.group().reader(), customer)
     }
 
-    /// Messages that the support is to hear of, the oldest first. Reads from disk.
+    /// Messages that are to be forwarded to the support, oldest first. Reads from disk.
     pub fn forwards(&self, limit: usize) -> Vec<Forward> {
         let reader = self.group().reader();
         let waiting = reader.scan_range(keys::TICKET_FORWARDS.range(), limit);

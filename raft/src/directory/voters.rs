@@ -1,4 +1,4 @@
-//! Who takes part in the directory's own group: every member as a learner at least, and up to five of them as voters,
+//! Members of the directory's own group: every node of the cluster is at least a learner, and up to five are voters,
 //! spread over zones.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,22 +15,22 @@ use super::state::DirectoryState;
 use crate::group::{ChangeError, has_quorum};
 use crate::supervise;
 
-/// More voters make every update wait for more nodes, and survive no more than anybody plans for.
+/// With more voters, every update waits for more nodes, for a resilience that nobody needs.
 const MOST_VOTERS: usize = 5;
 
-/// How often the leader looks.
+/// Interval of the leader's checks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// How long one change may take; what fails is tried again at a later look.
+/// Timeout of one change; a failed change is retried at a later check.
 const CHANGE_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Directory {
-    /// Keeps the group's members those of the cluster while this node leads the directory, until cancelled.
+    /// While this node leads the directory, keeps the group's members in line with the cluster's, until cancelled.
     pub fn keep_members(self: Arc<Self>, stop: CancellationToken) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let mut ticks = supervise::ticks(LOOK_EVERY);
             while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-                // Until then the first members form it among themselves.
+                // Before the cluster is formed, its first members form the group among themselves.
                 let is_formed = self.read(|state| state.cluster.is_some());
                 if is_formed
                     && self.group().leadership().borrow().ready_epoch.is_some()
@@ -42,7 +42,7 @@ impl Directory {
         })
     }
 
-    /// One change at most.
+    /// Makes at most one change.
     async fn member_step(&self) -> Result<(), ChangeError> {
         let group = self.group();
         let members = group.members();
@@ -69,7 +69,7 @@ impl Directory {
             if voters.contains(&own) {
                 return group.change_members(voters, true, deadline).await;
             }
-            // Whoever takes over goes on with the change.
+            // The new leader completes the change.
             let next = voters.intersection(&members.voters).find(|node| caught_up.contains(node));
             return match next {
                 Some(next) => group.transfer_leader(*next, deadline).await,
@@ -79,7 +79,7 @@ impl Directory {
                 }
             };
         }
-        // Every update waits for a learner, so until then none is done that a removed node has not heard of.
+        // Updates wait for learners, and must still wait for a removed node while it may answer requests.
         let is_over = |node: &&NodeId| !self.may_answer(**node);
         let gone: BTreeSet<NodeId> = members.learners.difference(&known).filter(is_over).copied().collect();
         if gone.is_empty() { Ok(()) } else { group.remove_learners(gone, deadline).await }
@@ -95,8 +95,8 @@ fn wanted_voters(state: &DirectoryState, present: &BTreeSet<NodeId>, caught_up: 
     choose(&able, present)
 }
 
-/// Takes in turn from the zone that has the fewest voters, those first that vote already. An even number survives no
-/// more than the odd one below it, but for two: then both have everything.
+/// Picks from the zone with the fewest voters in turn, current voters first. Even numbers are avoided, as they tolerate
+/// no more failures than the odd number below; with two nodes, both vote, so that both have all data.
 fn choose(nodes: &[&NodeRecord], present: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
     let count = match nodes.len() {
         few @ 0..=2 => few,

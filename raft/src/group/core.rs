@@ -1,4 +1,4 @@
-//! What all handles of one group share, and what survives when the group dies and is rebuilt.
+//! State that all handles of a group share, and that survives a restart of the group.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -39,22 +39,22 @@ use crate::types::{Entry, GatewayTypes, LogId, TypeConfig, Vote};
 pub(crate) type Raft = openraft::Raft<TypeConfig, Applier>;
 type Metrics = WatchReceiverOf<TypeConfig, openraft::RaftMetrics<TypeConfig>>;
 
-/// Before a read asks a leader again that does not confirm itself, unless the leadership moves; longer each time, as
-/// all that read ask.
+/// Pause before a read asks the same leader again after a failure. It doubles each time, because all waiting reads ask;
+/// a change of leadership ends it early.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(160);
 
-/// A running group: what a rebuild exchanges.
+/// A running group: the part that a restart replaces.
 #[derive(Clone)]
 pub(crate) struct Running {
     pub(crate) raft: Raft,
     pub(crate) log: Arc<GroupLog>,
-    /// Until then it gives nobody its vote, itself neither.
+    /// Until this instant, this node grants no votes, not even its own.
     ///
-    /// openraft forgets at a start whom the node has just promised not to elect another: a leader whose heartbeat it had
-    /// answered a moment before counts on it for the shortest election, and its owner speaks to the network so long.
+    /// openraft forgets on restart which leader the node has promised to keep to. A leader whose heartbeat it answered
+    /// just before counts on that promise for the shortest election timeout, and its owner uses the network until then.
     pub(crate) votes_from: Instant,
-    /// A task of openraft's has panicked: the group is of no use any more.
+    /// Cancelled when one of openraft's tasks has panicked: the group has to be restarted.
     pub(crate) panicked: CancellationToken,
 }
 
@@ -64,25 +64,25 @@ pub(crate) struct Core {
     pub(crate) node: NodeId,
     pub(crate) peers: Arc<Peers>,
     pub(crate) state: Arc<StateDisk>,
-    /// The longest time that one round of a read index may take.
+    /// Timeout of one read-index round.
     pub(super) round_timeout: Duration,
     running: RwLock<Option<Running>>,
     pub(crate) leadership: watch::Sender<Leadership>,
     pub(crate) position: watch::Sender<Position>,
-    /// Goes on over a rebuild.
+    /// Survives restarts of the group.
     pub(crate) meter: Arc<Meter>,
-    /// The leader of the group that was last heard here and believed, and when.
+    /// The leader whose message this node last accepted, and when.
     pub(super) heard: Mutex<Option<(NodeId, Instant)>>,
-    /// Who wants the state at an index that is still to be applied.
+    /// Requests for a view of the state at an index that is not applied yet.
     pub(crate) cut: Arc<Cut>,
     pub(super) reads: Rounds,
-    /// Reads that wait for a heartbeat right now: heartbeats then go out at once.
+    /// Number of reads that wait for a heartbeat; while there are any, heartbeats are sent at once.
     pub(crate) reading: Arc<AtomicUsize>,
     pub(crate) contacts: Arc<Contacts<Instant>>,
     pub(crate) copies: Arc<Copies>,
-    /// This replica leads and gets nothing done, so that another is to lead; see [`super::progress`].
+    /// This replica is the leader and commits nothing, so another node should take over; see [`super::progress`].
     pub(crate) retired: AtomicBool,
-    /// Work on the group that has not ended yet.
+    /// Unfinished work on the group.
     work: TaskTracker,
     reverted: Reverted,
     fatal: Fatal,
@@ -124,12 +124,12 @@ impl Core {
         self.peers.runtime()
     }
 
-    /// Makes a future that [`Core::settled`] waits for: it holds the group, and with it the databases.
+    /// Registers a future that [`Core::settled`] waits for: such work keeps the group and the databases open.
     pub(crate) fn tracked<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
         self.work.track_future(work)
     }
 
-    /// Waits until nothing is under way for a closed group; all of it fails soon when the group is stopped.
+    /// Waits for the unfinished work of a closed group, 5 s at most. All of it fails soon after the group stops.
     pub(crate) async fn settled(&self) {
         self.work.close();
         if tokio::time::timeout(Duration::from_secs(5), self.work.wait()).await.is_err() {
@@ -153,13 +153,12 @@ impl Core {
         self.running.read().as_ref().map(|running| running.raft.metrics())
     }
 
-    /// Notes that a leader was heard whom this node elects no other against for a while.
+    /// Records that a message of this leader was accepted: for a while, this node votes for no other.
     pub(crate) fn hear_leader(&self, leader: NodeId) {
         *self.heard.lock() = Some((leader, Instant::now()));
     }
 
-    /// Sends a heartbeat where this node leads; lets openraft's clock tick where it does not, and has not heard its leader within
-    /// `silence`.
+    /// On the leader: sends a heartbeat. Elsewhere: enables openraft's clock if no leader was heard within `silence`.
     pub(crate) fn beat(&self, silence: Duration) {
         let Some(raft) = self.raft() else { return };
         let is_beating = leads(&raft.server_metrics().borrow_watched(), self.node) && begin_heartbeat(&raft);
@@ -168,7 +167,7 @@ impl Core {
         raft.runtime_config().tick(!is_beating && !is_led);
     }
 
-    /// Takes whether a leader's heartbeat fitted this node's log.
+    /// Records whether a leader's heartbeat matched the log; ends the node if acknowledged entries are lost.
     pub(crate) fn heartbeat_ended(&self, leader: NodeId, fits: bool) {
         if self.reverted.is_certain(fits) {
             let end = self.running().and_then(|running| running.log.last()).map_or(0, |last| last.index);
@@ -181,7 +180,7 @@ impl Core {
         }
     }
 
-    /// Takes what a leader says that this group's log has, before openraft does; ends the node when it cannot be.
+    /// Checks a leader's claim about the log ahead of openraft; false if it is refused. A contradiction ends the node.
     pub(crate) fn judge_leader(&self, running: &Running, vote: &Vote, prev: Option<LogId>, entries: &[Entry]) -> bool {
         match running.log.contradiction(vote, prev, entries) {
             Ok(None) => true,
@@ -189,7 +188,7 @@ impl Core {
                 (self.fatal)(reason);
                 false
             }
-            // The disk has said why it failed.
+            // The store has reported the cause already.
             Err(_) => false,
         }
     }
@@ -198,30 +197,30 @@ impl Core {
         self.metrics().map_or_else(Members::default, |metrics| Members::of(&metrics.borrow_watched()))
     }
 
-    /// The term in which this node leads, and [`super::Group::quorum_contact`] in it.
+    /// The term in which this node is the leader, and [`super::Group::quorum_contact`] in it.
     pub(crate) fn quorum_contact(&self) -> Option<(u64, Instant)> {
-        // A leader that has retired extends its right no more: another may be elected once the last one has run out.
+        // A retired leader must not renew its lease: another node may be elected once the last one has run out.
         if self.retired.load(Ordering::Acquire) {
             return None;
         }
         let metrics = self.metrics()?;
         let metrics = metrics.borrow_watched();
-        // What was heard before the machine was suspended only seems young.
+        // A contact from before the machine was suspended looks more recent than it is.
         let contact = quorum_contact(&metrics, self.node, &self.contacts, Instant::now());
         Some((metrics.current_term, contact.filter(|at| is_since_resumption(*at))?))
     }
 
-    /// An index for reads, on this node as the leader.
+    /// Read index of this node as the leader.
     pub(crate) async fn leader_read_index(self: &Arc<Self>) -> Result<u64, ReadError> {
         self.reads.join(self).await
     }
 
-    /// One round: a quorum confirms that this node leads.
+    /// One round: a quorum confirms that this node is the leader.
     pub(super) async fn read_round(&self) -> Result<u64, ReadError> {
         let Some(raft) = self.raft() else { return Err(ReadError::Stopped) };
         self.reading.fetch_add(1, Ordering::Relaxed);
         let _reading = Reading(&self.reading);
-        // A heartbeat that waits for company now would hold up the one that this read needs.
+        // Heartbeats that are held back to share a frame would delay this read.
         for voter in self.members().voters {
             self.peers.nudge(voter, Class::Control);
         }
@@ -229,7 +228,7 @@ impl Core {
         tokio::time::timeout(self.round_timeout, confirmed).await.unwrap_or(Err(ReadError::NoLeader))
     }
 
-    /// An index for reads, from whoever leads.
+    /// Read index from the current leader, on whichever node that is.
     pub(super) async fn read_index(self: &Arc<Self>, deadline: Instant) -> Result<u64, ReadError> {
         let mut leadership = self.leadership.subscribe();
         let mut pause = FIRST_PAUSE;
@@ -247,10 +246,10 @@ impl Core {
             match result {
                 Ok(index) => return Ok(index),
                 Err(error) if Instant::now() >= deadline => return Err(error),
-                // Also for a group that is stopped: it may be about to run again.
+                // Retried even if the group is stopped: it may be restarting.
                 Err(_) => {}
             }
-            // Whoever was asked does not lead (any more), or does not know it yet.
+            // The node that was asked is no longer the leader, or does not know yet that it is.
             let again = if leader.is_some() { deadline.min(Instant::now() + pause) } else { deadline };
             pause = match tokio::time::timeout_at(again.into(), leadership.changed()).await {
                 Ok(Ok(())) => FIRST_PAUSE,
@@ -261,7 +260,7 @@ impl Core {
     }
 
     async fn ask_read_index(&self, leader: NodeId, deadline: Instant) -> Result<u64, ReadError> {
-        // A leader that went silent must not use up the whole deadline: there may be another one soon.
+        // An unresponsive leader must not use up the whole deadline: a new one may be elected soon.
         let deadline = deadline.min(Instant::now() + self.round_timeout);
         let body = addressed(self.id, &[]);
         let answer = self.peers.call(leader, Class::Call, service::READ_INDEX, body, deadline).await;
@@ -269,16 +268,16 @@ impl Core {
     }
 }
 
-/// Has the leader's core send a heartbeat; false when its queue is full.
+/// Makes the leader's core send a heartbeat; false if the core's queue is full or gone.
 pub(super) fn begin_heartbeat(raft: &Raft) -> bool {
-    // One poll puts it in the core's queue, unless that is full. It must not count against the calling task's budget, or the queue
-    // would seem full when the budget is used up.
+    // A single poll enqueues it unless the queue is full. `unconstrained`: with an exhausted coop budget, the queue
+    // would look full.
     let trigger = raft.trigger();
     let queued = tokio::task::coop::unconstrained(trigger.heartbeat()).now_or_never();
     queued.is_some_and(|sent| sent.is_ok())
 }
 
-/// A read that was counted, until it ends.
+/// Counts a read until it is dropped.
 struct Reading<'a>(&'a AtomicUsize);
 
 impl Drop for Reading<'_> {
@@ -298,7 +297,7 @@ impl Members {
     }
 }
 
-/// When this node had last asked, as the leader, what a quorum has answered since; `None` when it does not lead.
+/// When this node, as the leader, sent the latest message that a quorum has answered; `None` if it is not the leader.
 pub(crate) fn quorum_contact<C: GatewayTypes, I: Copy + Ord>(
     metrics: &openraft::RaftMetrics<C>,
     node: NodeId,
@@ -312,9 +311,9 @@ pub(crate) fn quorum_contact<C: GatewayTypes, I: Copy + Ord>(
     contacts.quorum(node, metrics.current_term, voters, now)
 }
 
-/// An index for reads, once a quorum has confirmed that this node leads. What openraft takes for a confirmation may be an answer
-/// from before the read, so a quorum has to have answered what this node has asked since, too; that may never be (see
-/// [`Contacts`]).
+/// Returns a read index once a quorum has confirmed that this node is the leader. openraft may accept an answer from
+/// before the read as confirmation, so a quorum must also answer a message that was sent since. That may never happen
+/// (see [`Contacts`]): the caller sets a timeout.
 pub(crate) async fn confirm_leader<C, SM, I: Copy + Ord>(
     raft: &openraft::Raft<C, SM>,
     node: NodeId,
@@ -327,7 +326,7 @@ where
     SM: openraft::storage::RaftStateMachine<C>,
 {
     let (began, metrics) = (now(), raft.metrics());
-    // Zero: a fresh round of heartbeats, never a lease.
+    // Zero: always confirm with a new round of heartbeats, never rely on a lease.
     let option = LinearizerOption::new(Some(Duration::ZERO), true).with_wait_timeout(patience);
     match raft.get_read_log_id(option).await {
         Ok((index, _)) => {
@@ -341,13 +340,13 @@ where
     }
 }
 
-/// What openraft says of a write, as its proposer needs to know it.
+/// Maps openraft's result of a write to what its proposer needs to know.
 pub(crate) fn outcome<C: GatewayTypes>(result: ClientWriteResult<C>) -> Result<Bytes, ProposeError> {
     match result {
         Ok(response) => Ok(response.data.0),
-        // Said before the command is appended: it was not, and will not be.
+        // openraft returns this before it appends the command, so the command cannot be committed.
         Err(ClientWriteError::ForwardToLeader(forward)) => Err(ProposeError::NotLeader { leader: forward.leader_id }),
-        // Cut off the log here; another node may have it and commit it. The others do not concern commands.
+        // The entry was truncated here; another node may have it and commit it. Other errors do not concern commands.
         Err(_) => Err(ProposeError::Unknown),
     }
 }

@@ -1,4 +1,4 @@
-//! One Raft group, as its users see it.
+//! Handle of one Raft group: propose, read, change members, transfer leadership.
 
 mod core;
 pub(crate) mod progress;
@@ -34,35 +34,35 @@ pub use crate::state::reader::StateReader;
 pub use crate::types::MAX_COMMAND;
 use crate::types::{Command, GatewayTypes, TypeConfig, Waiter};
 
-/// Who lacks no more entries than this has them within a moment ([`has_caught_up`]).
+/// A member that lacks at most this many entries has caught up ([`has_caught_up`]).
 const CAUGHT_UP: u64 = 200;
 
-/// Whether a member whose log is known to reach to `matched` lacks few of the entries up to `last`, and none that the leader has
-/// cut off its own log: those come with a snapshot alone.
+/// Whether a member that is known to hold the log up to `matched` is close to `last`, and still needs only entries that
+/// the leader has. Entries before `purged` reach a member only in a snapshot.
 fn is_near(matched: u64, purged: u64, last: u64) -> bool {
     matched >= purged && has_caught_up(matched, last)
 }
 
-/// How far behind a voter may be to be handed leadership: it has to catch up before it can win, and nobody leads
-/// meanwhile.
+/// Largest lag, in entries, of a voter that leadership is transferred to: it has to catch up before it can win the
+/// election, and the group has no leader meanwhile.
 const TRANSFER_LAG: u64 = 500;
 
-/// Why a command was not, or may not have been, applied.
+/// Why a command was not applied, or may not have been.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProposeError {
-    /// This node does not lead the group; the command was not proposed.
+    /// This node is not the leader; the command was not proposed.
     #[error("not the leader (leader: {leader:?})")]
     NotLeader { leader: Option<NodeId> },
-    /// The command may have been applied, or may still be: the time passed, or leadership was lost on the way.
+    /// The command may have been, or may still be, applied: it timed out, or leadership was lost meanwhile.
     #[error("the outcome is unknown")]
     Unknown,
-    /// The command is larger than a log entry may be; it was not proposed, and never can be.
+    /// The command exceeds [`MAX_COMMAND`]; it was not proposed, and a retry cannot succeed.
     #[error("the command takes {bytes} bytes, and a log entry holds {MAX_COMMAND} at most")]
     TooLarge { bytes: usize },
-    /// Too many commands wait; this one was not proposed.
+    /// The queue of commands is full; the command was not proposed.
     #[error("too many commands wait")]
     Busy,
-    /// The group is stopped, or is being rebuilt; the command was not proposed.
+    /// The group is stopped, or is being restarted; the command was not proposed.
     #[error("the group is stopped")]
     Stopped,
 }
@@ -78,10 +78,10 @@ pub enum ReadError {
     Stopped,
 }
 
-/// A change of the members, or of who leads them.
+/// The pending result of a membership change or a leadership transfer.
 pub type Changing<'a> = BoxFuture<'a, Result<(), ChangeError>>;
 
-/// Why members could not be changed or leadership not be moved.
+/// Why a membership change or a leadership transfer failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ChangeError {
     #[error("not the leader (leader: {leader:?})")]
@@ -99,42 +99,42 @@ pub enum ChangeError {
 pub struct Leadership {
     pub term: u64,
     pub leader: Option<NodeId>,
-    /// The term, once this node leads and has applied the first entry of that term: all that earlier leaders had
-    /// answered is then in the state here.
+    /// The current term, once this node is the leader and has applied the first entry of that term. From then on the
+    /// local state includes everything that earlier leaders had answered.
     pub ready_epoch: Option<u64>,
-    /// Whether this node votes, and so hears who leads.
+    /// Whether this node is a voter. A node that is not may never hear who the leader is.
     pub votes: bool,
 }
 
 impl Leadership {
-    /// What a group's replica on `node` knows of its leader, having applied an entry of `applied_term` last.
+    /// Leadership as the replica on `node` sees it; `applied_term` is the term of the entry that it applied last.
     pub(crate) fn of<C: GatewayTypes>(server: &RaftServerMetrics<C>, applied_term: u64, node: NodeId) -> Self {
         let term = server.vote.leader_id().term;
         let leads = leads(server, node);
-        // Any entry of a term comes behind that term's first.
+        // An applied entry of a term implies that the first entry of that term is applied.
         let ready_epoch = (leads && applied_term == term).then_some(term);
         let votes = server.membership_config.voter_ids().any(|voter| voter == node);
         Self { term, leader: server.current_leader, ready_epoch, votes }
     }
 }
 
-/// Whether the replica on `node` leads its group.
+/// Whether the replica on `node` is the leader of its group.
 pub(crate) fn leads<C: GatewayTypes>(server: &RaftServerMetrics<C>, node: NodeId) -> bool {
     server.state == ServerState::Leader && server.current_leader == Some(node)
 }
 
-/// Who takes part in a group.
+/// Voters and learners of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
     pub voters: BTreeSet<NodeId>,
     pub learners: BTreeSet<NodeId>,
-    /// Whether the group is between two sets of voters, and needs a quorum of both.
+    /// Whether a membership change is in progress (joint consensus): commits then need a quorum of both voter sets.
     pub joint: bool,
-    /// Whether a quorum holds them. Before that, whoever leads next may find the members from before, and need their votes.
+    /// Whether this membership is committed. Until then, the next leader may use the former one and need its votes.
     pub committed: bool,
 }
 
-/// A command on its way; awaiting it gives the machine's answer. Dropping it does not take the command back.
+/// A submitted command; resolves to the machine's reply. Dropping it does not cancel the command.
 #[derive(Debug)]
 pub struct Pending {
     result: oneshot::Receiver<ClientWriteResult<TypeConfig>>,
@@ -144,20 +144,20 @@ impl Future for Pending {
     type Output = Result<Bytes, ProposeError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // A dropped answer: the group died with the command on its way.
+        // The group stopped while the command was pending.
         Pin::new(&mut self.result).poll(context).map(|result| result.map_or(Err(ProposeError::Unknown), core::outcome))
     }
 }
 
-/// A handle of one group; it stays valid when the group dies and is rebuilt.
+/// A handle of one group. It stays valid while the group is restarted.
 #[derive(Clone)]
 pub struct Group {
     pub(crate) core: Arc<Core>,
 }
 
-/// A group as the owner at its leader uses it: a [`Group`], or one of a simulated run.
+/// What an owner needs of a group on its leader: implemented by [`Group`] and by the simulation's groups.
 pub trait Leader: Send + Sync + 'static {
-    /// A command on its way.
+    /// A submitted command.
     type Pending: Future<Output = Result<Bytes, ProposeError>> + Send + 'static;
 
     fn id(&self) -> GroupId;
@@ -197,17 +197,20 @@ impl Group {
         self.core.id
     }
 
-    /// Gives a pristine group its first members; a group that has members already is left alone.
+    /// Gives a pristine group its first members; does nothing if the group has members.
     pub fn initialize(&self, members: BTreeSet<NodeId>) -> Changing<'_> {
         Box::pin(async move { initialized(self.raft()?.initialize(members).await) })
     }
 
-    /// Whether the group has never had members here: no log, no vote.
+    /// Whether this replica has no log entry and no vote, and so has never had members.
     pub fn is_pristine(&self) -> bool {
         self.core.running().is_some_and(|running| running.log.is_pristine())
     }
 
-    /// Enqueues a command and returns at once. Commands stand in the log in the order of these calls.
+    /// Enqueues a command and returns at once. The log keeps the order of these calls.
+    ///
+    /// # Errors
+    /// When the command was not enqueued: too large, queue full, or group stopped.
     pub fn submit(&self, command: Bytes) -> Result<Pending, ProposeError> {
         self.enqueue(Command::new(command).map_err(|bytes| ProposeError::TooLarge { bytes })?)
     }
@@ -215,8 +218,8 @@ impl Group {
     fn enqueue(&self, command: Command) -> Result<Pending, ProposeError> {
         let raft = self.core.raft().ok_or(ProposeError::Stopped)?;
         let (answer, result) = oneshot::channel();
-        // The call only puts the command in the core's queue, so one poll does it, unless the queue is full. It must
-        // not count against the calling task's budget, or it would pretend to be full when the budget is used up.
+        // The call only puts the command into the core's queue, so a single poll suffices unless the queue is full.
+        // `unconstrained`: with an exhausted coop budget, the queue would look full.
         let queued = raft.client_write_ff(command, Some(Waiter(answer)));
         match tokio::task::coop::unconstrained(queued).now_or_never() {
             Some(Ok(())) => Ok(Pending { result }),
@@ -225,14 +228,14 @@ impl Group {
         }
     }
 
-    /// Submits a command and waits for its answer.
+    /// Submits a command and waits for its reply.
     pub async fn propose(&self, command: Bytes, deadline: Instant) -> Result<Bytes, ProposeError> {
         let pending = self.submit(command)?;
         tokio::time::timeout_at(deadline.into(), pending).await.unwrap_or(Err(ProposeError::Unknown))
     }
 
-    /// Where votes and heartbeats are sent and answered, apart from requests: for what must be held up by these no more, and holds up
-    /// nothing itself.
+    /// The runtime that sends and answers votes and heartbeats, separate from the one that serves requests. Use it for
+    /// work that must not be delayed by requests and never blocks.
     pub fn runtime(&self) -> &Handle {
         self.core.runtime()
     }
@@ -245,39 +248,39 @@ impl Group {
         self.core.leadership.borrow().leader
     }
 
-    /// The leader that a replica knows which votes; `None` of one that does not, and may not hear who leads. Asked for each call of
-    /// another node's: it must not hold up the group's core, as a look at its members may.
+    /// The leader as this replica knows it; the outer `None` if it is not a voter and may not hear of leaders. Called
+    /// for every call from another node: it never waits for the group's core, as [`Group::members`] may.
     pub fn known_leader(&self) -> Option<Option<NodeId>> {
         let known = self.core.leadership.borrow();
         known.votes.then_some(known.leader)
     }
 
-    /// The other node that this one has followed last, and when it heard it; `None` when it has followed none since its start.
+    /// The other node that this replica last followed, and when it last heard from it; `None` if none since the start.
     pub fn led_by(&self) -> Option<(NodeId, Instant)> {
         *self.core.heard.lock()
     }
 
-    /// On the leader: the bytes that were sent of a snapshot to a node, while one is on its way there.
+    /// On the leader: the bytes sent so far of the snapshot that is being sent to `node`, if there is one.
     pub(crate) fn sent_to(&self, node: NodeId) -> Option<u64> {
         self.core.copies.sent(node)
     }
 
-    /// When this leader last heard from a quorum: the time at which the acknowledged message was sent, so that no
-    /// other node can have been elected before that time plus the shortest election time-out, unless this node handed
-    /// leadership over. `None` also for one that is about to step down, and where this node leads in another epoch.
+    /// When this leader last sent a message that a quorum has acknowledged. No other node can have been elected before
+    /// this time plus the shortest election timeout, unless this node transferred leadership. `None` if this node does
+    /// not lead in `epoch`, or is about to step down.
     pub fn quorum_contact(&self, epoch: u64) -> Option<Instant> {
         self.core.quorum_contact().filter(|(term, _)| *term == epoch).map(|(_, at)| at)
     }
 
-    /// An index such that a state that has applied it shows everything that was answered before this call.
+    /// Returns an index such that a state that has applied it includes everything that was answered before this call.
     pub async fn read_index(&self, deadline: Instant) -> Result<u64, ReadError> {
         self.core.read_index(deadline).await
     }
 
-    /// [`Group::read_index`] on this node as the leader.
+    /// [`Group::read_index`], answered by this node as the leader only.
     ///
     /// # Errors
-    /// Also when another node leads: whoever keeps account of what it answered as the leader must not answer for another.
+    /// Fails if another node is the leader: a caller that tracks its own answers as leader needs its own index.
     pub async fn leader_read_index(&self, deadline: Instant) -> Result<u64, ReadError> {
         let reading = self.core.leader_read_index();
         tokio::time::timeout_at(deadline.into(), reading).await.unwrap_or(Err(ReadError::TimedOut))
@@ -290,19 +293,19 @@ impl Group {
         reached.map(|_| ()).map_err(|_| ReadError::Stopped)
     }
 
-    /// Returns when the local state shows everything that was answered before this call, on any node.
+    /// Returns once the local state includes everything that any node answered before this call.
     pub async fn linearizable(&self, deadline: Instant) -> Result<(), ReadError> {
         let index = self.read_index(deadline).await?;
         self.wait_applied(index, deadline).await
     }
 
-    /// The index of the last entry whose effects are written here.
+    /// Index of the last entry that is applied to the local state.
     pub fn applied(&self) -> u64 {
         self.core.position.borrow().index
     }
 
-    /// What this node applied of the group in a second of late, on whichever side it stands: entries, and each KiB of them as
-    /// one more. Weighted towards the last minute.
+    /// Recent load of this replica, leader or follower: applied entries per second, plus one for each KiB of them.
+    /// Weighted towards the last minute.
     pub fn applied_per_second(&self) -> f64 {
         self.core.meter.per_second(Instant::now())
     }
@@ -311,17 +314,17 @@ impl Group {
         self.core.members()
     }
 
-    /// On the leader: the last index that each other member is known to hold; `None` for one not heard of yet.
+    /// On the leader: last log index that each other member is known to hold; `None` before its first answer.
     pub fn replicated(&self) -> BTreeMap<NodeId, Option<u64>> {
         self.core.raft().map_or_else(BTreeMap::new, |raft| replicated(&raft.metrics().borrow_watched()))
     }
 
-    /// The last index of the local log.
+    /// Last index of the local log.
     pub fn last_index(&self) -> Option<u64> {
         self.core.running()?.log.last().map(|id| id.index)
     }
 
-    /// Hands leadership to a voter, and returns when this node sees it lead.
+    /// Transfers leadership to the voter `to`; returns once this node sees it as the leader.
     pub fn transfer_leader(&self, to: NodeId, deadline: Instant) -> Changing<'_> {
         Box::pin(async move {
             let mut leadership = self.leadership();
@@ -354,14 +357,14 @@ impl Group {
         })
     }
 
-    /// On the leader: the members that have answered lately and lack little of its log, itself among them.
+    /// On the leader: the members, including itself, that answered recently and have caught up with its log.
     pub fn caught_up(&self) -> BTreeSet<NodeId> {
         let Some(running) = self.core.running() else { return BTreeSet::new() };
         let last = running.log.last().map_or(0, |id| id.index);
         let metrics = running.raft.metrics();
         let metrics = metrics.borrow_watched();
         let purged = metrics.purged.as_ref().map_or(0, |id| id.index);
-        // Of a group in which nothing is proposed the log of a node that is away reaches to the end, too.
+        // `matched` alone is not enough: in an idle group, it equals the last index even for a node that is down.
         let is_recent = |sent: Instant| sent.elapsed() <= self.core.round_timeout;
         let heard = self.core.contacts.heard_lately(metrics.current_term, is_recent);
         let near = metrics.replication.iter().flatten().filter_map(|(node, matched)| {
@@ -371,7 +374,7 @@ impl Group {
         near.chain([self.core.node]).collect()
     }
 
-    /// Adds a node that replicates and does not vote; returns when the change is committed, not when it caught up.
+    /// Adds a learner; returns when the change is committed, not when the learner has caught up.
     pub fn add_learner(&self, node: NodeId, deadline: Instant) -> Changing<'_> {
         Box::pin(async move {
             let raft = self.raft()?;
@@ -380,8 +383,8 @@ impl Group {
         })
     }
 
-    /// Makes these nodes the voters; earlier voters that are not among them leave the group, or stay as learners with
-    /// `retain`. New voters have to be learners before, and should have caught up: a quorum may need them at once.
+    /// Makes `voters` the group's voters. Former voters that are not among them leave the group or, with `retain`,
+    /// become learners. New voters must be learners already, and should have caught up: a quorum may need them at once.
     pub fn change_members(&self, voters: BTreeSet<NodeId>, retain: bool, deadline: Instant) -> Changing<'_> {
         Box::pin(async move {
             let raft = self.raft()?;
@@ -390,7 +393,7 @@ impl Group {
         })
     }
 
-    /// Takes learners out of the group.
+    /// Removes learners from the group.
     pub fn remove_learners(&self, nodes: BTreeSet<NodeId>, deadline: Instant) -> Changing<'_> {
         Box::pin(async move {
             let raft = self.raft()?;
@@ -399,10 +402,10 @@ impl Group {
         })
     }
 
-    /// Sends a heartbeat now: refreshes the quorum contact without waiting for the next one.
+    /// Sends a heartbeat now, to refresh the quorum contact ahead of the next regular one.
     pub fn trigger_heartbeat(&self) {
         if let Some(raft) = self.core.raft() {
-            // A full queue has traffic enough to refresh the contact.
+            // If the queue is full, the traffic in it refreshes the contact anyway.
             self::core::begin_heartbeat(&raft);
         }
     }
@@ -411,7 +414,7 @@ impl Group {
         StateReader::new(self.core.state.clone(), self.id())
     }
 
-    /// The applied index and a hash of all keys and values at that index, both of one moment.
+    /// The applied index and a hash of all keys and values, taken at the same instant.
     pub fn state_hash(&self, deadline: Instant) -> BoxFuture<'_, Result<(u64, u64), ReadError>> {
         Box::pin(async move {
             let (disk, id) = (self.core.state.clone(), self.id());
@@ -426,24 +429,24 @@ impl Group {
     }
 }
 
-/// Whether a member that has come so far in its log, or in its state, will have come to `last` within a moment.
+/// Whether a member whose log or state has reached `index` is close enough to `last` to reach it within moments.
 pub fn has_caught_up(index: u64, last: u64) -> bool {
     index + CAUGHT_UP >= last
 }
 
-/// Whether these voters can commit at once, by those of them that have caught up, or answer. One that votes already may be away, or
-/// wait for a snapshot, and would stop its group for as long where a change leaves no majority without it.
+/// Whether those of `voters` that are in `caught_up` form a majority, so that the group can commit at once. Even a
+/// current voter may be down or wait for a snapshot, and block a group that has no majority without it.
 pub fn has_quorum(voters: &BTreeSet<NodeId>, caught_up: &BTreeSet<NodeId>) -> bool {
     voters.intersection(caught_up).count() > voters.len() / 2
 }
 
-/// [`Group::replicated`], as openraft's metrics have it.
+/// [`Group::replicated`], taken from openraft's metrics.
 pub(crate) fn replicated<C: GatewayTypes>(metrics: &RaftMetrics<C>) -> BTreeMap<NodeId, Option<u64>> {
     let replication = metrics.replication.iter().flatten();
     replication.map(|(node, matched)| (*node, matched.as_ref().map(|id| id.index))).collect()
 }
 
-/// What openraft says of a group's first members. That it has members already is no error.
+/// Maps openraft's result of initializing a group. A group that has members already is no error.
 pub(crate) fn initialized<C: GatewayTypes>(
     result: Result<(), RaftError<C, InitializeError<C>>>,
 ) -> Result<(), ChangeError> {
@@ -454,7 +457,7 @@ pub(crate) fn initialized<C: GatewayTypes>(
     }
 }
 
-/// What openraft, or the time that it was given, says of a change of members.
+/// Maps openraft's result of a membership change, or its timeout.
 pub(crate) fn changed<C: GatewayTypes, T, E>(
     result: Result<Result<T, RaftError<C, ClientWriteError<C>>>, E>,
 ) -> Result<(), ChangeError> {
@@ -474,12 +477,12 @@ mod tests {
     use super::*;
 
     impl Group {
-        /// A command of any size, as earlier releases took them.
+        /// Submits a command of any size, as earlier releases did.
         pub(crate) fn submit_unbounded(&self, command: Bytes) -> Result<Pending, ProposeError> {
             self.enqueue(Command::logged(command))
         }
 
-        /// The first index that the local log still holds.
+        /// First index that the local log still holds.
         pub(crate) fn first_index(&self) -> u64 {
             self.core.running().map_or(0, |running| running.log.first())
         }

@@ -1,4 +1,4 @@
-//! Whether a leader gets on: one that has proposed and commits nothing names itself, and then makes room for another.
+//! Detects a leader that has proposed entries and commits none: it is reported, and later steps down.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,41 +9,41 @@ use openraft::{RaftMetrics, ServerState};
 use super::has_quorum;
 use crate::types::GatewayTypes;
 
-/// How often a leader's progress is looked at. Looks are counted and not the time: a process that stood still meanwhile had no
-/// chance to get on.
+/// Interval of the progress checks. Timeouts are counted in checks and not in elapsed time, because a process that was
+/// suspended could not make progress meanwhile.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Without any progress for so long a leader is stalled.
+/// A leader that makes no progress for this long is stalled.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A voter that a snapshot is on its way to may be what a quorum waits for: the next leader would only begin it anew. Such a
-/// leader is named when it stalls, and steps down when nothing of a snapshot was taken for so long, and after so long in any case.
+/// A quorum may wait for a voter that is receiving a snapshot, which a new leader would only restart. A stalled leader
+/// that sends one steps down only after `COPYING` without new bytes, or after `COPIED` in any case.
 const COPYING: Duration = Duration::from_secs(60);
 const COPIED: Duration = Duration::from_secs(600);
 
-/// How long others have to take over from a leader that steps down.
+/// Time that the others have to take over from a leader that steps down.
 const TAKE_OVER: Duration = Duration::from_secs(2);
 
-/// A leader that steps down again within this waits twice as long: when all disks are slow, elections make nothing faster.
+/// A leader that steps down again within this time waits twice as long: if all disks are slow, elections do not help.
 const REMEMBERED: Duration = Duration::from_secs(120);
 const MOST_DOUBLINGS: u32 = 4;
 
-/// Where a leader stands.
+/// Progress of a leader at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     pub(crate) term: u64,
-    /// The last index of its log.
+    /// Last index of its log.
     pub(crate) last: u64,
-    /// The last index that a majority of the voters is known to hold.
+    /// Last index that a majority of the voters is known to hold.
     pub(crate) held: u64,
     pub(crate) applied: u64,
-    /// How many bytes voters have taken of the snapshots that are on their way to them; none when there are no such snapshots.
+    /// Bytes that voters have received of the snapshots being sent to them; `None` if no snapshot is being sent.
     pub(crate) copied: Option<u64>,
 }
 
 impl Standing {
-    /// `None` when the node does not lead. `copied_to` tells what a node has taken of the snapshot that is
-    /// on its way there.
+    /// Returns `None` if `node` is not the leader. `copied_to` returns the bytes that a node has received of the
+    /// snapshot being sent to it.
     pub(crate) fn of<C: GatewayTypes>(
         metrics: &RaftMetrics<C>,
         node: NodeId,
@@ -79,54 +79,54 @@ pub(crate) fn successor<C: GatewayTypes>(metrics: &RaftMetrics<C>, node: NodeId)
     voters.filter(|voter| *voter != node).max_by_key(|voter| matched(metrics, *voter))
 }
 
-/// Whether any leader could commit: of each set of voters, a majority has room for entries.
+/// Whether a majority of each voter set has room for entries; without one, no leader could commit.
 pub(crate) fn can_commit<C: GatewayTypes>(metrics: &RaftMetrics<C>, without_room: &BTreeSet<NodeId>) -> bool {
     let sets = metrics.membership_config.membership().get_joint_config();
     sets.iter().all(|voters| has_quorum(voters, &voters.difference(without_room).copied().collect()))
 }
 
-/// What is to be done about a leader.
+/// What to do about a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The leader gets on, or has nothing to do.
+    /// The leader makes progress, or has nothing to do.
     GetsOn,
     /// The leader is stalled.
     Stalled,
-    /// The leader is stalled, and is to act as the owner of nothing from now on.
+    /// The leader is stalled, and must not act as an owner from now on.
     Retire,
-    /// Nobody relies on the leader any more: another may be elected.
+    /// The owner's lease has run out, so another node may be elected.
     StepDown,
-    /// The leader stepped down, and leads all the same.
+    /// The leader has stepped down, and is still the leader.
     Stuck,
 }
 
-/// What was seen of a leader so far.
+/// Tracks a leader's progress over successive checks.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     seen: Option<Standing>,
-    /// Looks in a row at which something waited and nothing had moved.
+    /// Consecutive checks with pending entries and without progress.
     waited: u32,
-    /// Looks since more was taken of a snapshot, or since nothing has moved.
+    /// Checks since snapshot bytes last grew, or since the leader last made progress.
     uncopied: u32,
-    /// Looks since it retired.
+    /// Checks since the leader retired.
     retired: Option<u32>,
-    /// How often it retired lately, and the looks since then.
+    /// Number of recent retirements, and the checks since the last one.
     retirements: u32,
     calm: u32,
 }
 
 impl Progress {
-    /// Takes how a node stands now; `None` when it does not lead. `reaches_quorum` tells whether a majority answers it, and has room:
-    /// nobody else could be elected otherwise, or could do any better. A leader may have acted as an owner for `right` after it retired.
+    /// Takes a leader's standing; `None` if not the leader. `reaches_quorum`: a majority answers and has room; without
+    /// it, no other could be elected or do better. `right`: how long a retired leader may act as owner.
     pub(crate) fn look(&mut self, now: Option<Standing>, reaches_quorum: bool, right: Duration) -> Verdict {
         let moved = |was: Standing, is: Standing| (was.term, was.held, was.applied) != (is.term, is.held, is.applied);
         let stands_still = match (self.seen, now) {
             (Some(was), Some(is)) => was.applied < was.last && is.applied < is.last && !moved(was, is),
             _ => false,
         };
-        // Between the end of a snapshot and the first answer of the one that took it, nothing is on its way.
+        // No snapshot is being sent between its end and the receiver's next answer, so the previous check counts too.
         let waits_for_copy = [self.seen, now].into_iter().flatten().any(|at| at.copied.is_some() && at.held < at.last);
-        // One that begins again and again, and of which nothing comes through, is no progress.
+        // Only more bytes count: a snapshot that restarts over and over and never completes is no progress.
         let bytes = |at: Option<Standing>| at.and_then(|at| at.copied).unwrap_or(0);
         self.uncopied = if bytes(now) > bytes(self.seen) { 0 } else { self.uncopied.saturating_add(1) };
         self.seen = now;
@@ -165,13 +165,13 @@ impl Progress {
         }
     }
 
-    /// Whether the leader has retired, and has not got on since.
+    /// Whether the leader has retired, and has made no progress since.
     pub(crate) fn is_retired(&self) -> bool {
         self.retired.is_some()
     }
 }
 
-/// How many looks take at least so long.
+/// Number of checks that cover this time.
 fn looks(time: Duration) -> u32 {
     u32::try_from(time.as_millis().div_ceil(LOOK_EVERY.as_millis())).unwrap_or(u32::MAX)
 }
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_leader_that_commits_nothing_for_three_seconds_retires_steps_down_and_is_stuck_at_last() {
         let mut progress = Progress::default();
-        // The first look has nothing to compare with.
+        // The first check has nothing to compare with.
         assert_eq!(verdicts(&mut progress, at(9, 8, 8), true, 6), [Verdict::GetsOn; 6]);
         assert_eq!(progress.look(at(9, 8, 8), true, RIGHT), Verdict::Retire);
         assert!(progress.is_retired());

@@ -1,4 +1,4 @@
-//! Read indexes on a leader: calls that come while a round is under way share the next one.
+//! Read-index rounds of a leader: calls that arrive during a round share the next one.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ struct State {
     waiting: Vec<Waiting>,
 }
 
-/// The rounds of one group.
+/// Read-index rounds of one group.
 #[derive(Default)]
 pub(super) struct Rounds {
     state: Mutex<State>,
 }
 
 impl Rounds {
-    /// Waits for a round that began after this call: an earlier one may have missed what was just answered elsewhere.
+    /// Waits for a round that begins after this call: a running one may miss what another node has just answered.
     pub(super) async fn join(&self, core: &Arc<Core>) -> Result<u64, ReadError> {
         let (waiting, result) = oneshot::channel();
         let start = {
@@ -50,14 +50,14 @@ impl Rounds {
             };
             let result = core.read_round().await;
             for call in waiting {
-                // A caller may have given up meanwhile.
+                // The caller may have given up.
                 let _ = call.send(result.clone());
             }
         }
     }
 }
 
-/// Lets the next call begin a round anew when the rounds end by a panic, and those that wait hear of it.
+/// If a round panics, fails the waiting calls and lets the next call start a new round.
 struct Unwinding<'a>(&'a Rounds);
 
 impl Drop for Unwinding<'_> {

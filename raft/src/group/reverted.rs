@@ -1,22 +1,22 @@
-//! Notices that this node's log has fallen behind what it once acknowledged.
+//! Detects that this node's log is older than what it once acknowledged.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How many heartbeats in a row must not fit before the log counts as reverted: about a second, and never by accident.
+/// Consecutive mismatching heartbeats that make it certain: about a second of them, too many for a coincidence.
 const CERTAIN: u32 = 10;
 
-/// Counts heartbeats whose base is not in this node's log.
+/// Counts heartbeats whose base entry is missing from this node's log.
 ///
-/// openraft's heartbeat stands on the last entry that the leader knows this node to have synced. One that does not fit
-/// shows a log that lost entries since: its folder was put back from an older copy, say. openraft's leader passes over
-/// that in silence, and the node would wait for ever.
+/// A heartbeat of openraft refers to the last entry that the leader knows this node to have synced. A mismatch shows
+/// that the log has lost entries since, for example because the data folder was restored from an older copy. openraft's
+/// leader ignores the mismatch, and the node would wait forever.
 #[derive(Default)]
 pub(crate) struct Reverted {
     in_a_row: AtomicU32,
 }
 
 impl Reverted {
-    /// Takes how a heartbeat ended; true when it is certain that the log is older than what was acknowledged.
+    /// Records whether a heartbeat matched; true once it is certain that the log has lost acknowledged entries.
     pub(crate) fn is_certain(&self, fits: bool) -> bool {
         if fits {
             self.in_a_row.store(0, Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! Heartbeats of all groups that this node leads, and when openraft's clocks tick.
+//! Sends the heartbeats of all groups that this node leads, and enables openraft's clocks.
 //!
-//! openraft wakes the core of a group five times a heartbeat, only to see whether a heartbeat or an election is due: with many
-//! groups that is most of what an idle node does. One task sends the heartbeats of all of them, so that they share frames, and
-//! lets a group's clock tick where an election may become due.
+//! By itself, openraft wakes each group's core five times a heartbeat to see whether a heartbeat or an election is due;
+//! with many groups, that is most of an idle node's work. Instead, one task sends the heartbeats of all groups, which
+//! then share frames, and enables a group's clock only when an election may become due.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(super) fn run(host: Weak<Inner>, heartbeat: Duration) -> BoxFuture<'static, 
             let Some(host) = host.upgrade() else { return };
             let groups: Vec<_> = host.groups.read().values().map(|open| open.core.clone()).collect();
             for core in groups {
-                // Two and a half heartbeats at most, until the clock ticks again: less than the shortest election.
+                // The clock stops for two and a half heartbeats at most: less than the shortest election timeout.
                 core.beat(heartbeat * 3 / 2);
             }
         }

@@ -1,8 +1,8 @@
-//! Replicas of a group compare their states in the background: equal positions must have equal states (whatever one of them
-//! has lost or made differently would stay unseen otherwise, as each answers by its own).
+//! Compares the states of a group's replicas in the background: at equal positions, states must be equal. Otherwise a
+//! replica that has lost data or computed something else would go unnoticed, since each answers from its own state.
 //!
-//! A group's leader names an index that is about to be applied. Each replica keeps a view of its state as it is at exactly
-//! that index, or, where nothing moves, as it is after a moment, and reads it at a pace that nobody feels.
+//! The group's leader names an index that is about to be applied. Each replica takes a view of its state at exactly
+//! that index (in an idle group: after a short wait), and reads it at a low rate.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -26,42 +26,42 @@ use crate::supervise;
 use crate::telemetry;
 use crate::transport::Class;
 
-/// Between two comparisons of a group, and between one that told nothing and the next.
+/// Pause between two comparisons of a group; shorter after one that was undecided.
 const EVERY: Duration = Duration::from_secs(600);
 const AGAIN: Duration = Duration::from_secs(120);
-/// From the beginning of a term to its first comparison; groups come one after the other.
+/// Delay from the beginning of a term to the group's first comparison, staggered by group.
 const FIRST: Duration = Duration::from_secs(60);
 const BETWEEN_GROUPS: Duration = Duration::from_secs(5);
-/// Between two looks at which groups this node leads.
+/// Interval of the checks which groups this node leads.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// How far ahead of the applied entries the compared index lies: further than is applied while the others hear of it.
+/// How far ahead of the log's end the compared index lies: more than is applied until the other nodes hear of it.
 const AHEAD: u64 = 256;
-/// How long a replica waits until it has applied the compared index.
+/// How long a replica waits for the compared index to be applied.
 const REACHED_WITHIN: Duration = Duration::from_secs(2);
-/// How long reading a state may take in all.
+/// Timeout of reading a whole state.
 const PATIENCE: Duration = Duration::from_secs(1800);
-/// What a node reads of its states in a second, for all comparisons together.
+/// Read rate of a node for all comparisons together.
 const BYTES_PER_SECOND: u64 = 8 << 20;
 
-/// A state at an index.
+/// Hash of a state at an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Hashed {
     index: u64,
     hash: u64,
 }
 
-/// What a comparison found.
+/// Result of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Compared {
-    /// All replicas that could be compared are equal, and there was at least one.
+    /// All comparable replicas equal the leader's, and there was at least one.
     Equal,
-    /// The members that have another state than the leader, at the same index.
+    /// Members whose state differs from the leader's at the same index.
     Differ(BTreeSet<NodeId>),
     /// No other replica was at the leader's index.
     Undecided,
 }
 
-/// What a node has found, and how fast it may look.
+/// The latest results of a node, and the limit of its read rate.
 pub(crate) struct Comparisons {
     rate_limiter: RateLimiter,
     differing: Mutex<BTreeMap<GroupId, BTreeSet<NodeId>>>,
@@ -72,7 +72,7 @@ impl Comparisons {
         Self { rate_limiter: RateLimiter::new(BYTES_PER_SECOND), differing: Mutex::default() }
     }
 
-    /// The members of a group that this node leads whose state differed when it was last compared.
+    /// Members of a group led by this node whose state differed in the latest comparison.
     pub(super) fn differing(&self, group: GroupId) -> BTreeSet<NodeId> {
         self.differing.lock().get(&group).cloned().unwrap_or_default()
     }
@@ -84,10 +84,10 @@ impl Comparisons {
     }
 }
 
-/// Compares the replicas of the groups that this node leads, for as long as the host lives.
+/// Compares the replicas of the groups that this node leads, until the host is dropped.
 pub(super) fn run(host: Weak<Inner>) -> BoxFuture<'static, ()> {
     Box::pin(async move {
-        // When each group is next to be compared, in the term that it is led in.
+        // For each group: the term in which this node leads it, and when its next comparison is due.
         let mut next: HashMap<GroupId, (u64, Instant)> = HashMap::new();
         let mut ticks = supervise::ticks(LOOK_EVERY);
         loop {
@@ -99,7 +99,7 @@ pub(super) fn run(host: Weak<Inner>) -> BoxFuture<'static, ()> {
                 let group = core.id;
                 let epoch = core.leadership.borrow().ready_epoch;
                 let Some(epoch) = epoch else {
-                    // Whoever leads it now finds it, too.
+                    // The group's current leader finds the differences itself.
                     next.remove(&group);
                     comparisons.note(group, BTreeSet::new());
                     continue;
@@ -118,7 +118,7 @@ pub(super) fn run(host: Weak<Inner>) -> BoxFuture<'static, ()> {
     })
 }
 
-/// Compares the replicas of a group that this node leads, and says loudly when they differ.
+/// Compares the replicas of a group that this node leads; logs an error if they differ.
 pub(crate) async fn compare(core: &Arc<Core>, comparisons: &Comparisons) -> Compared {
     let group = core.id;
     let Some(end) = core.running().and_then(|running| running.log.last()) else { return Compared::Undecided };
@@ -152,7 +152,7 @@ pub(crate) async fn compare(core: &Arc<Core>, comparisons: &Comparisons) -> Comp
     found
 }
 
-/// Only states at the leader's own index say anything.
+/// Only states at the leader's own index are comparable.
 fn judged(own: Hashed, said: &BTreeMap<NodeId, Hashed>) -> Compared {
     let comparable = || said.iter().filter(|(_, theirs)| theirs.index == own.index);
     let differ: BTreeSet<NodeId> =
@@ -166,14 +166,14 @@ fn judged(own: Hashed, said: &BTreeMap<NodeId, Hashed>) -> Compared {
     }
 }
 
-/// `None` when it does not answer, is no replica, or of a release that does not compare.
+/// Returns `None` if the node does not answer, has no replica, or runs a release without comparisons.
 async fn ask(core: &Core, node: NodeId, wanted: u64) -> Option<Hashed> {
     let body = addressed(core.id, &codec::encode(&wanted));
     let deadline = Instant::now() + PATIENCE;
     answered(core.peers.call(node, Class::Snapshot, service::STATE_HASH, body, deadline).await.ok()?)
 }
 
-/// The hash of this node's state as it is when `wanted` is applied, or, when it is not for a while, as it is then.
+/// Hash of this node's state at `wanted`; if that is not applied within [`REACHED_WITHIN`], at the current index.
 pub(super) async fn hash_at(core: &Core, wanted: u64, comparisons: &Comparisons) -> io::Result<Hashed> {
     let stopped = || io::Error::other("the group is stopped");
     let (meta, source) = {
@@ -190,7 +190,7 @@ pub(super) async fn hash_at(core: &Core, wanted: u64, comparisons: &Comparisons)
     while let Some(chunk) = chunks.recv().await {
         let chunk = chunk?;
         tokio::time::sleep_until(comparisons.rate_limiter.reserve(chunk.len(), Instant::now()).into()).await;
-        // A group that is closed is not to be held open by this.
+        // A comparison must not keep a closed group open.
         core.running().ok_or_else(stopped)?;
         let hashing = core.runtime().spawn_blocking(move || {
             hash.add_bytes(&chunk);

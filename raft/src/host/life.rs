@@ -1,7 +1,7 @@
-//! The life of one group: it runs, it is watched, and when it dies it is rebuilt from what is on disk.
+//! The task of one group: runs and watches the group, and restarts it from disk when it dies.
 //!
-//! openraft stops a group for good when it meets something it does not understand: a failed write, a machine's panic, a
-//! race of its own. A process with a silently dead group would look healthy and serve nothing.
+//! openraft stops a group for good after an unexpected event: a failed write, a panic of the machine, an internal race.
+//! Without a restart, the process would look healthy and no longer serve the group.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,33 +27,33 @@ use crate::supervise;
 use crate::telemetry;
 use crate::types::TypeConfig;
 
-/// Waits between attempts to rebuild: longer each time, also where a group dies again soon after it was built.
+/// Backoff between restarts. It keeps growing if the group dies again soon after a restart.
 const REBUILD_MIN: Duration = Duration::from_millis(100);
 const REBUILD_MAX: Duration = Duration::from_secs(5);
-/// A group that has run for so long has overcome what it died of before.
+/// A group that has run this long resets the backoff.
 const STABLE: Duration = Duration::from_secs(60);
-/// How long the state machine of a dead group may take to let go of its state.
+/// How long a dead group's state machine may take to release its state.
 const RELEASE: Duration = Duration::from_secs(30);
-/// How often a log's size is looked at.
+/// Interval of the checks of a log's size.
 const SIZE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// One group and what is needed to build it again.
+/// One group, and what it takes to restart it.
 pub(super) struct Life {
     pub(super) core: Arc<Core>,
     pub(super) factory: Factory,
     pub(super) shared: Arc<Shared>,
-    /// The right to touch the group's state; see [`Applier`].
+    /// The right to access the group's state; see [`Applier`].
     pub(super) right: Arc<Mutex<()>>,
     pub(super) stop: CancellationToken,
 }
 
 impl Life {
-    /// Runs the group until it is closed. The first start is reported; later ones are tried until they succeed.
+    /// Runs the group until it is closed. Reports the first start's result; retries restarts until they succeed.
     pub(super) fn run(self, started: oneshot::Sender<Result<(), String>>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let group = self.core.id;
             let built = self.build().await.map(|running| self.core.set_running(Some(running)));
-            // Whoever opened the group may be gone; one that was built runs all the same.
+            // The caller may have given up; a group that has started runs all the same.
             let _ = started.send(built);
             let mut progress = Progress::default();
             let mut pause = REBUILD_MIN;
@@ -102,7 +102,7 @@ impl Life {
         let right = tokio::time::timeout(RELEASE, self.right.clone().lock_owned())
             .await
             .map_err(|_| "its old state machine does not let go of the state".to_owned())?;
-        // What a former life had handed to the writer counts as part of the log.
+        // Writes that the group's former life left with the writer belong to the log: wait for them.
         self.shared.writer.written(|done| Write::Barrier { done }).await.map_err(|error| text(&error))?;
         let (disk, state, machine) = (self.shared.logs.clone(), self.shared.state.clone(), (self.factory)());
         let position = self.core.position.clone();
@@ -111,14 +111,14 @@ impl Life {
         let opened = tokio::task::spawn_blocking(move || {
             let log = GroupLog::open(id, disk)?;
             if log.was_erased() {
-                // A process that ended amid the removal of a replica has left a state, which reads like that of a lost log.
+                // The process ended during this replica's removal: its state would look like one whose log is lost.
                 state.erase(id)?;
             }
             let applier = Applier::open(state, log.clone(), machine, position, meter, cut, right)?;
             Ok::<_, std::io::Error>((log, applier.keeping_log(limits, copies, most_log_bytes)))
         });
         let (log, applier) = opened.await.map_err(|error| text(&error))?.map_err(|error| text(&error))?;
-        // Who never had a vote or an entry has promised nothing.
+        // A replica that never had a vote or an entry has promised nothing.
         let abstains = if log.is_pristine() { Duration::ZERO } else { self.shared.timing.election_min };
         let votes_from = Instant::now() + abstains;
         let network = network::Factory {
@@ -141,7 +141,7 @@ impl Life {
         Ok(Running { raft, log, votes_from, panicked })
     }
 
-    /// Publishes the group's leadership until it is closed (`None`) or dies (why).
+    /// Publishes the group's leadership until the group is closed (`None`) or dies (the reason).
     async fn watch(&self, running: &Running, progress: &mut Progress) -> Option<String> {
         let mut server = running.raft.server_metrics();
         let mut position = self.core.position.subscribe();
@@ -162,7 +162,7 @@ impl Life {
                         return Some(ended.err().map_or_else(|| "its core is gone".to_owned(), |fatal| fatal.to_string()));
                     }
                 }
-                // An owner begins with the first entry of its term that is applied; what is applied later changes nothing of it.
+                // Ownership begins with the first applied entry of the term; later entries do not affect it.
                 Ok(()) = position.changed(), if is_becoming_owner => {}
                 _ = size.tick() => self.bound_log(running).await,
                 _ = looks.tick() => {
@@ -191,7 +191,7 @@ impl Life {
         });
     }
 
-    /// Names a leader that commits nothing, and lets another take over.
+    /// Reports a leader that commits nothing, and makes it step down for another node.
     async fn see_to_progress(&self, running: &Running, progress: &mut Progress) -> Verdict {
         let (group, node) = (self.core.id, self.core.node);
         let metrics = running.raft.metrics();
@@ -219,32 +219,32 @@ impl Life {
         {
             tracing::error!(group, to, "this node steps down as the leader of the group");
             telemetry::stepped_down(group);
-            // A core that does not even take this is stuck, and built again. A transfer also lets others be elected when the one
-            // that is named lacks what keeps this leader from committing.
+            // If the core does not even take this request, it is stuck and gets restarted. The transfer also lets other
+            // nodes be elected, in case the successor lacks the entries that this leader cannot commit.
             let _ = tokio::time::timeout(LOOK_EVERY, running.raft.trigger().transfer_leader(to)).await;
         }
         verdict
     }
 
-    /// How many bytes the log may take while a peer takes a snapshot, and the entries behind it.
+    /// Limit of the log's bytes while a peer receives a snapshot and the entries after it.
     fn most_log_bytes(&self) -> u64 {
         self.shared.limits.max_bytes.saturating_mul(LOG_KEPT)
     }
 
-    /// Cuts a log that has outgrown its bytes, however few entries it has.
+    /// Purges a log that exceeds its limit of bytes, however few entries it has.
     async fn bound_log(&self, running: &Running) {
         let most = if self.core.copies.need_log() { self.most_log_bytes() } else { self.shared.limits.max_bytes };
         if let Some(upto) = running.log.cut_to(most) {
             let trigger = running.raft.trigger();
-            // The purge takes effect when the snapshot stands, at the latest when the size is looked at again. A
-            // core that is gone is noticed by the watch.
+            // The purge takes effect once the snapshot is complete, at the latest after the next check of the size.
+            // `watch` notices if the core is gone.
             let _ = trigger.snapshot().await;
             let _ = trigger.purge_log(upto).await;
         }
     }
 }
 
-/// Waits until nothing touches the state of a closed group any more.
+/// Waits until a closed group's state is no longer in use.
 pub(super) async fn released(right: &Arc<Mutex<()>>, group: GroupId) {
     let started = Instant::now();
     if tokio::time::timeout(RELEASE, right.lock()).await.is_err() {

@@ -47,18 +47,18 @@ use crate::telemetry;
 pub use crate::timing::Timing;
 use crate::transport::Peers;
 
-/// Makes the machine of a group; called again when the group is rebuilt.
+/// Creates a group's machine; called again when the group is restarted.
 pub type Factory = Box<dyn Fn() -> Box<dyn Machine> + Send + Sync>;
 
 pub struct HostConfig {
     pub stores: Stores,
     pub timing: Timing,
     pub log: LogLimits,
-    /// Of snapshots to other nodes, those of all groups together.
+    /// Limit for the snapshots of all groups to other nodes together.
     pub snapshot_bytes_per_second: u64,
-    /// How much room its disks are to have.
+    /// Free space to keep on the node's disks.
     pub room: Marks,
-    /// Where media lie, on the same file system or another one.
+    /// Folder of the media files, on the same file system or another one.
     pub media_dir: PathBuf,
     pub peers: Arc<Peers>,
 }
@@ -73,12 +73,12 @@ pub enum OpenError {
     Stopped,
 }
 
-/// What the host says about itself for readiness and `gateway status`.
+/// Health of the groups, for readiness and `gateway status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Groups that died and are not running again yet.
+    /// Groups that died and have not been restarted yet.
     pub dead: Vec<GroupId>,
-    /// Groups that this node leads, and in which it commits nothing of what it has proposed.
+    /// Groups that this node leads without committing what it has proposed.
     pub stalled: Vec<GroupId>,
     /// Groups that run.
     pub running: Vec<GroupId>,
@@ -90,7 +90,7 @@ impl Health {
     }
 }
 
-/// What the lives of all groups share.
+/// Shared by the tasks of all groups.
 struct Shared {
     node: NodeId,
     timing: Timing,
@@ -112,13 +112,13 @@ impl Shared {
         note(&self.dead, group, is_dead, telemetry::groups_dead);
     }
 
-    /// Notes whether a group stalls here; true when that is news.
+    /// Records whether a group is stalled on this node; true if that has changed.
     fn note_stalled(&self, group: GroupId, stalls: bool) -> bool {
         note(&self.stalled, group, stalls, telemetry::groups_stalled)
     }
 }
 
-/// Notes whether a group is one of these, and tells how many they are; true when that is news.
+/// Records whether a group is in this set, and reports the set's size; true if that has changed.
 fn note(groups: &Mutex<BTreeSet<GroupId>>, group: GroupId, is_one: bool, tell: fn(usize)) -> bool {
     let mut groups = groups.lock();
     let is_news = if is_one { groups.insert(group) } else { groups.remove(&group) };
@@ -133,24 +133,24 @@ pub(crate) fn config(timing: &Timing, limits: &LogLimits, name: String) -> Confi
     Config {
         cluster_name: name,
         heartbeat_interval: millis(timing.heartbeat),
-        // openraft calls the longest election the lease that followers keep to, and stands for election a drawn time between
-        // these two after it. The fence counts on the lease being the shortest election.
+        // In openraft, `election_timeout_max` is also the lease that followers grant; they stand for election a random
+        // time between the two after it. The fence relies on the lease being the shortest election timeout.
         election_timeout_min: millis(timing.after_lease()),
         election_timeout_max: millis(timing.election_min),
-        // A node that was cut off must not disturb the others with a higher term when it returns.
+        // A node that was partitioned must not disrupt the group with a higher term when it returns.
         enable_pre_vote: Some(true),
-        // A leader that restarts must win a new term: the term is what fences what it did before.
+        // A leader that restarts must win a new term: the term fences what it did before.
         enable_leader_restore: Some(false),
-        // Replication starts while the leader's own sync is under way.
+        // Replication starts before the leader's own sync has finished.
         broadcast_submitted_on_append: Some(true),
         max_payload_entries: 1024,
-        // A core waits where its state machine is so many commits behind, and hears no heartbeat meanwhile.
+        // A core blocks, and hears no heartbeat, while its state machine is this many commits behind.
         state_machine_channel_size: Some(1 << 16),
-        // Any follower that the log still reaches is fed from the log: a snapshot costs more, and risks more.
+        // A follower that the log still reaches gets entries: a snapshot costs more and risks more.
         replication_lag_threshold: 1 << 48,
         snapshot_policy: SnapshotPolicy::LogsSinceLast(limits.snapshot_every),
         max_in_snapshot_log_to_keep: limits.keep_entries,
-        // Each purge is a range deletion in the log database: rare and large is better than often and small.
+        // Each purge is a range deletion in the log database: few large ones are better than many small ones.
         purge_batch_size: limits.snapshot_every.min(1000),
         install_snapshot_timeout: 200_000,
         backoff: "10ms 20ms 40ms 80ms ...200ms".into(),
@@ -158,7 +158,7 @@ pub(crate) fn config(timing: &Timing, limits: &LogLimits, name: String) -> Confi
     }
 }
 
-/// A group that is open.
+/// An open group.
 struct Open {
     core: Arc<Core>,
     stop: CancellationToken,
@@ -166,7 +166,7 @@ struct Open {
     right: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// What the services on the transport see of the host.
+/// The part of the host that the transport's services use.
 pub(crate) struct Inner {
     shared: Arc<Shared>,
     groups: RwLock<HashMap<GroupId, Open>>,
@@ -180,14 +180,14 @@ impl Inner {
 
 /// All Raft groups of this node.
 pub struct Host {
-    /// Tells the peers how far the log is synced, and keeps what they say. Dropped before the folder, whose lock goes with it.
+    /// Exchanges sync positions with the peers ([`Witness`]). Dropped before `folder`, which holds the lock.
     telling: AbortOnDropHandle<()>,
-    /// Compares the replicas of the groups that are led here.
+    /// Compares the replicas of the groups that this node leads.
     comparing: AbortOnDropHandle<()>,
-    /// Sends the heartbeats of the groups that are led here.
+    /// Sends the heartbeats of the groups that this node leads.
     beating: AbortOnDropHandle<()>,
     inner: Arc<Inner>,
-    /// Opening and closing, one at a time.
+    /// Serializes opening and closing; true once the host is stopped.
     changing: tokio::sync::Mutex<bool>,
     writer: Mutex<Option<std::thread::JoinHandle<()>>>,
     folder: StoreFolder,
@@ -195,7 +195,10 @@ pub struct Host {
 }
 
 impl Host {
-    /// Asks the other nodes whether the data folder is the newest; no group runs yet.
+    /// Checks with the other nodes that the data folder is not an older copy; starts no group yet.
+    ///
+    /// # Errors
+    /// When the timing is invalid, a thread cannot be started, or the data folder cannot be read.
     pub async fn start(host: HostConfig) -> Result<Self, StartError> {
         telemetry::describe();
         config(&host.timing, &host.log, "check".into())
@@ -239,7 +242,7 @@ impl Host {
         Ok(Self { telling, comparing, beating, inner, changing, writer, folder, copy })
     }
 
-    /// What ends the node when it cannot go on safely.
+    /// Handler that ends the node when it cannot continue safely.
     pub fn fatal(&self) -> &Fatal {
         &self.inner.shared.fatal
     }
@@ -249,13 +252,13 @@ impl Host {
         &self.copy
     }
 
-    /// Returns when the other nodes know nothing of this one that its log has not.
+    /// Asks the other nodes how far they know this node's log to be synced; ends the node if its log has less.
     async fn witness(folder: &StoreFolder, shared: &Shared) -> Result<Arc<Witness>, StartError> {
         let failed = |error: std::io::Error| StartError::of_folder(&folder.heard(), error.to_string());
         let storage_id = shared.peers.identity().storage_id;
         let witness =
             Witness::open(folder.heard(), storage_id, shared.logs.clone(), shared.fatal.clone()).map_err(failed)?;
-        // Peers that start at the same time ask, too: each answers before it takes part in anything.
+        // Peers that start at the same time ask as well, so this node answers before it takes part in any group.
         let listener = Listener { witness: witness.clone(), runtime: shared.peers.runtime().clone() };
         shared.peers.serve_raft(service::WITNESS, Arc::new(listener));
         let members = shared.state.applied(DIRECTORY_GROUP).map_err(failed)?.members();
@@ -263,7 +266,7 @@ impl Host {
         Ok(witness)
     }
 
-    /// Starts a group of this node; it takes part as soon as its members know it. Returns when its state is restored.
+    /// Starts a group and returns when its state is restored. It takes part once its members know this node.
     pub fn open_group(&self, id: GroupId, factory: Factory) -> BoxFuture<'_, Result<Group, OpenError>> {
         Box::pin(async move {
             let stopped = self.changing.lock().await;
@@ -291,7 +294,7 @@ impl Host {
             let life = shared.peers.runtime().spawn(async move {
                 supervise::required("the life of a group", &fatal, life.run(started)).await;
             });
-            // Known before it has started: a leader that is there already may speak to it as soon as it can answer.
+            // Registered before it has started: a leader may address it as soon as it can answer.
             self.inner.groups.write().insert(id, Open { core: core.clone(), stop, life, right });
             match result.await {
                 Ok(Ok(())) => Ok(Group::new(core)),
@@ -305,7 +308,7 @@ impl Host {
         })
     }
 
-    /// How much room the disks of this node have.
+    /// Free space on this node's disks.
     pub fn room(&self) -> &Arc<Room> {
         &self.inner.shared.room
     }
@@ -314,7 +317,7 @@ impl Host {
         self.inner.core(id).map(Group::new)
     }
 
-    /// Whether there is anything of a group on disk.
+    /// Whether the disk holds any log or state of a group.
     ///
     /// # Errors
     /// When the disk cannot be read.
@@ -341,15 +344,15 @@ impl Host {
         self.inner.shared.note_stalled(id, false);
     }
 
-    /// Stops a group and removes its log and state. Only for a node that is no member of the group any more: a member
-    /// that forgets its votes could elect two leaders.
+    /// Stops a group and deletes its log and state. Only for a node that is no longer a member of the group: a member
+    /// that forgets its votes could help to elect two leaders.
     pub fn remove_group(&self, id: GroupId) -> BoxFuture<'_, Result<(), OpenError>> {
         Box::pin(async move {
             let _changing = self.changing.lock().await;
             self.close(id).await;
             let failed = |error: std::io::Error| OpenError::Failed { group: id, reason: error.to_string() };
             let shared = self.inner.shared.clone();
-            // The log first: without it the state is a leftover, the other way round it would look like damage.
+            // The log first: a state without a log counts as a leftover, a log without its state as damage.
             shared.writer.written(|done| Write::Erase { group: id, done }).await.map_err(failed)?;
             let state = shared.state.clone();
             let erasing = shared.peers.runtime().spawn_blocking(move || state.erase(id));
@@ -366,7 +369,7 @@ impl Host {
         Health { dead, stalled, running }
     }
 
-    /// Stops all groups and writes what is still in memory. Nothing can be opened afterwards.
+    /// Stops all groups and flushes what is still in memory. No group can be opened afterwards.
     pub fn shutdown(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let mut stopped = self.changing.lock().await;
@@ -386,14 +389,14 @@ impl Host {
                 Err(error) => tracing::error!(%error, "the state was not written"),
             }
             self.stop_writer().await;
-            // Transfers of snapshots that nobody waits for any more end by themselves.
+            // Snapshot transfers that nobody waits for end by themselves.
             if tokio::time::timeout(Duration::from_secs(5), shared.state.settled()).await.is_err() {
                 tracing::warn!("work on the state is still under way");
             }
         })
     }
 
-    /// Ends the writer behind its last write, and waits for the readers of closed groups to let go of the log.
+    /// Stops the writer after its last write, and waits until the readers of closed groups release the log.
     async fn stop_writer(&self) {
         let thread = self.writer.lock().take();
         let Some(thread) = thread else { return };
@@ -413,7 +416,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // Groups that were not closed end with the runtime, and the writer's thread with the last of them.
+        // Groups that were not closed end with the runtime; the writer's thread ends with the last of them.
         for (_, open) in self.inner.groups.write().drain() {
             open.stop.cancel();
         }

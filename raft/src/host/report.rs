@@ -1,4 +1,4 @@
-//! What a host says of its groups, its disk and its tasks, for operators.
+//! Status report of a host for operators: groups, disk and tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -17,25 +17,25 @@ pub use crate::log::syncs::SyncFigures;
 use crate::machine::GroupId;
 use crate::supervise;
 
-/// Syncs of the log that are older say nothing of the disk as it is now.
+/// Older syncs of the log say nothing about the disk's current state.
 const LATELY: Duration = Duration::from_secs(60);
 
-/// Syncs that are tried when the log had none lately, and how much each writes.
+/// Number and size of the test writes when the log had no recent sync.
 const PROBES: usize = 5;
 const PROBE: [u8; 4096] = [0; 4096];
 
-/// In the data folder, while a sync is tried.
+/// Name of the file, in the data folder, that the test writes go to.
 const PROBE_FILE: &str = ".sync-probe";
 
-/// A host at one moment.
+/// Status of a host at one moment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HostReport {
     pub groups: Vec<GroupReport>,
-    /// Of the log of the last minute, or of a file beside it when nothing was logged. `None` when nothing can be written.
+    /// Sync times of the log in the last minute; if there were none, of test writes beside it. `None` if those failed.
     pub syncs: Option<SyncFigures>,
-    /// `None` when the system does not say.
+    /// `None` if the file system cannot be queried.
     pub disk: Option<DiskUsage>,
-    /// The tasks that panicked within the last hour, and how often. Earlier releases do not say.
+    /// Tasks that panicked within the last hour, with the number of panics. Absent in reports of earlier releases.
     #[serde(default)]
     pub panics: BTreeMap<String, u32>,
 }
@@ -46,37 +46,36 @@ pub struct GroupReport {
     pub id: GroupId,
     pub term: u64,
     pub leader: Option<NodeId>,
-    /// The index of the last entry whose effects are written here.
+    /// Index of the last entry that is applied to the local state.
     pub applied: u64,
-    /// The last index of the local log.
+    /// Last index of the local log.
     pub last_index: Option<u64>,
     pub voters: BTreeSet<NodeId>,
     pub learners: BTreeSet<NodeId>,
-    /// The group died and does not run again yet.
+    /// Whether the group died and has not been restarted yet.
     pub dead: bool,
-    /// This node leads the group, and commits nothing of what it has proposed. Earlier releases do not say.
+    /// Whether this node leads the group without committing what it has proposed. Absent in earlier releases.
     #[serde(default)]
     pub stalled: bool,
-    /// On the leader: the last index that each other member is known to hold.
+    /// On the leader: last log index that each other member is known to hold.
     pub replicated: BTreeMap<NodeId, Option<u64>>,
-    /// On the leader: the learners, and how far each has the group's state. Earlier releases do not say.
+    /// On the leader: progress of each learner in copying the group's state. Absent in earlier releases.
     #[serde(default)]
     pub copies: BTreeMap<NodeId, CopyProgress>,
-    /// On the leader: the members to which a snapshot is on its way, and the bytes of it that were sent. Earlier releases do
-    /// not say.
+    /// On the leader: bytes sent of each snapshot that is being sent, by receiving member. Absent in earlier releases.
     #[serde(default)]
     pub sent: BTreeMap<NodeId, u64>,
-    /// On the leader: the members whose state was another than its own at the same index, when they were last compared.
-    /// Earlier releases do not compare.
+    /// On the leader: members whose state differed from its own at the same index in the latest comparison. Absent in
+    /// earlier releases.
     #[serde(default)]
     pub differing: BTreeSet<NodeId>,
 }
 
-/// How far a new replica has the state of its group, in bytes. Both are estimates: states lie compressed on disk, and what was
-/// written last does not lie there yet.
+/// Progress of a new replica in copying its group's state, in bytes. Both are estimates: states are compressed on disk,
+/// and the latest writes are not on disk yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyProgress {
-    /// Of the snapshot that is on its way; of the whole as much as of the log, where the log brings all.
+    /// Bytes sent of the snapshot; if none is being sent, `total` times the share of the log that the learner holds.
     pub copied: u64,
     pub total: u64,
 }
@@ -84,17 +83,17 @@ pub struct CopyProgress {
 /// The disk under the data folder, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskUsage {
-    /// What this process may still write.
+    /// Space that this process may still write to.
     pub free: u64,
     pub total: u64,
     /// Logs and votes.
     pub log: u64,
-    /// The machines' state.
+    /// States of the machines.
     pub state: u64,
 }
 
 impl Host {
-    /// Looks at all groups and at the disk. Takes as long as a few syncs when nothing was logged lately.
+    /// Reports on all groups and the disk. Takes as long as a few syncs if the log had no recent sync.
     pub async fn report(&self) -> HostReport {
         let groups = self.group_reports();
         let logged = Instant::now().checked_sub(LATELY).and_then(|since| self.inner.shared.writer.syncs.after(since));
@@ -114,20 +113,20 @@ impl Host {
         trying.await.unwrap_or_default()
     }
 
-    /// Looks at the disk alone.
+    /// Reports on the disk alone.
     pub async fn disk(&self) -> Option<DiskUsage> {
         let folder = self.folder.path.clone();
         let (logs, state) = (self.folder.logs(), self.folder.state());
-        // A task that panicked knows nothing.
+        // A task that panicked has no result.
         tokio::task::spawn_blocking(move || disk(&folder, &logs, &state).ok()).await.unwrap_or_default()
     }
 
-    /// How long syncs of the log took that ended after `since`; `None` when there was none.
+    /// Times of the log's syncs that ended after `since`; `None` if there were none.
     pub fn syncs_after(&self, since: Instant) -> Option<SyncFigures> {
         self.inner.shared.writer.syncs.after(since)
     }
 
-    /// On the leader: how far each learner has the state.
+    /// On the leader: progress of each learner in copying the state.
     fn copies(&self, group: &Group, learners: &BTreeSet<NodeId>) -> BTreeMap<NodeId, CopyProgress> {
         let replicated = group.replicated();
         let mut learners = learners.iter().filter(|node| replicated.contains_key(node)).peekable();
@@ -176,13 +175,13 @@ impl Host {
     }
 }
 
-/// On the leader: the members to which a snapshot is on its way, and the bytes of it that were sent.
+/// On the leader: bytes sent of each snapshot that is being sent, by receiving member.
 fn sent(group: &Group, members: &Members) -> BTreeMap<NodeId, u64> {
     let all = members.voters.iter().chain(&members.learners);
     all.filter_map(|node| Some((*node, group.sent_to(*node)?))).collect()
 }
 
-/// How long it takes to write a little and sync it.
+/// Measures how long small writes with a sync take.
 fn probe(folder: &Path) -> io::Result<Vec<Duration>> {
     let path = folder.join(PROBE_FILE);
     let mut file = File::create(&path)?;
@@ -208,7 +207,7 @@ fn disk(folder: &Path, logs: &Path, state: &Path) -> io::Result<DiskUsage> {
     })
 }
 
-/// The files of a store; it has no folders in it. One that is deleted meanwhile counts no more.
+/// Total size of a store's files; a store has no subfolders. Files that are deleted meanwhile do not count.
 fn size(folder: &Path) -> io::Result<u64> {
     let files = fs::read_dir(folder)?.map(|entry| entry.and_then(|entry| entry.metadata()));
     files.map(|found| unless_missing(found.map(|found| found.len()))).sum()

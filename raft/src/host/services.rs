@@ -1,4 +1,4 @@
-//! The peers' side of [`crate::network`]: takes the requests of other nodes to the groups that are open here.
+//! Server side of [`crate::network`]: handles other nodes' requests to the groups that are open here.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -28,24 +28,24 @@ use crate::telemetry;
 use crate::transport::{Class, Peers, RaftService};
 use crate::types::{Snapshot, SnapshotMeta, TypeConfig, Vote};
 
-/// Answers to the heartbeats of one frame come about together; so long they wait for each other.
+/// Answers to the heartbeats of one frame become ready together: they wait this long to share a frame.
 const ANSWER_PATIENCE: Duration = Duration::from_millis(2);
 
-/// After this, and at the latest twice as long, a snapshot is given up of which nothing has come: whoever sent it is gone, and
-/// what has come takes room. A leader that sends gives up a part after a fraction of it.
+/// A snapshot transfer is dropped when no part has arrived for this long, at the latest after twice this time: its
+/// sender is gone, and the parts take up room. A sending leader gives up on a part after a fraction of it.
 const SILENCE: Duration = Duration::from_secs(120);
 
-/// A snapshot that is arriving.
+/// A snapshot that is being received.
 struct Incoming<S> {
-    /// Tells it from those that began before and after.
+    /// Distinguishes this transfer from earlier and later ones.
     transfer: u64,
     from: NodeId,
     next: u64,
-    /// Not there while a part of it is written.
+    /// `None` while a part is being written.
     sink: Option<S>,
 }
 
-/// The snapshots that are arriving, one a group.
+/// Snapshots that are being received, one per group.
 struct Arrivals<S> {
     transfers: u64,
     of: HashMap<GroupId, Incoming<S>>,
@@ -58,14 +58,14 @@ impl<S> Default for Arrivals<S> {
 }
 
 impl<S> Arrivals<S> {
-    /// A transfer that was under way is dropped, and its files with it. Gives the number of the new one.
+    /// Starts a transfer and returns its number. A transfer in progress is dropped with its files.
     fn begin(&mut self, group: GroupId, from: NodeId, sink: S) -> u64 {
         self.transfers += 1;
         self.of.insert(group, Incoming { transfer: self.transfers, from, next: 0, sink: Some(sink) });
         self.transfers
     }
 
-    /// How many parts of a transfer have come. One of which there are no more than `had` is dropped.
+    /// Number of parts received; drops the transfer if that is no more than `had`.
     fn unless_silent(&mut self, group: GroupId, transfer: u64, had: u64) -> Option<u64> {
         let has = self.of.get(&group).filter(|incoming| incoming.transfer == transfer)?.next;
         if has == had {
@@ -74,13 +74,13 @@ impl<S> Arrivals<S> {
         (has > had).then_some(has)
     }
 
-    /// Gives the transfer whose next part this is, for as long as it is worked on.
+    /// Takes the transfer's sink out while this part, its next one, is being written.
     fn take(&mut self, group: GroupId, from: NodeId, number: u64) -> Option<(u64, S)> {
         let incoming = self.of.get_mut(&group).filter(|incoming| incoming.from == from && incoming.next == number)?;
         Some((incoming.transfer, incoming.sink.take()?))
     }
 
-    /// Waits for the next part, unless another transfer has begun meanwhile: the parts of two must not become one.
+    /// Puts the sink back for the next part, unless another transfer has begun: the parts of two must not be mixed.
     fn go_on(&mut self, group: GroupId, transfer: u64, sink: S) {
         if let Some(incoming) = self.of.get_mut(&group).filter(|incoming| incoming.transfer == transfer) {
             incoming.next += 1;
@@ -100,7 +100,7 @@ struct Services {
     incoming: Mutex<Arrivals<Sink>>,
 }
 
-/// All services but the one that is of no group.
+/// Numbers of the services that concern a group.
 fn of_groups() -> impl Iterator<Item = u16> {
     (service::VOTE..=service::READ_INDEX).chain([service::STATE_HASH])
 }
@@ -113,14 +113,14 @@ pub(crate) fn register(peers: &Peers, host: Weak<Inner>) {
     }
 }
 
-/// Takes the services of a host off the transport, and drops the snapshots that were arriving.
+/// Removes a host's services from the transport.
 pub(crate) fn unregister(peers: &Peers) {
     for number in of_groups() {
         peers.unserve(number);
     }
 }
 
-/// One service.
+/// One service, by its number.
 struct Numbered {
     services: Arc<Services>,
     number: u16,
@@ -134,7 +134,7 @@ impl Numbered {
         }
         let found = self.services.host.upgrade().and_then(|host| Some((host.core(group)?, host)));
         let Some((core, inner)) = found else {
-            // A snapshot that was arriving for it has nowhere to go.
+            // A snapshot that was being received for the closed group is of no use.
             self.services.incoming.lock().of.remove(&group);
             return Err(status::NO_GROUP);
         };
@@ -149,7 +149,7 @@ impl Numbered {
             }
             service::APPEND => tracked(&held, append(core, body, takes_entries, Until::Synced)),
             service::HEARTBEAT => tracked(&held, heartbeat(from, core, body)),
-            // A snapshot is begun again and again until there is room, of which what has come of it takes some.
+            // Without room, the transfer is dropped: its parts take some. The leader restarts it until there is room.
             service::SNAPSHOT_BEGIN | service::SNAPSHOT_CHUNK if !takes_entries => {
                 services.incoming.lock().of.remove(&group);
                 return Err(status::NO_GROUP);
@@ -158,7 +158,7 @@ impl Numbered {
             service::SNAPSHOT_CHUNK => tracked(&held, services.chunk(from, group, body)),
             service::SNAPSHOT_END => tracked(&held, services.end(from, core, body)),
             service::READ_INDEX => tracked(&held, async move { answer(core.leader_read_index().await) }),
-            // A group that closes does not wait for it.
+            // Not tracked: a group that closes must not wait for it.
             service::STATE_HASH => served(state_hash(inner, core, body)).boxed(),
             _ => return Err(status::BAD),
         })
@@ -175,7 +175,7 @@ impl RaftService for Numbered {
     }
 }
 
-/// What is answered, or the status of a refusal.
+/// The body of an answer, or the status of a refusal.
 type Served = Result<Bytes, u8>;
 
 fn tracked(core: &Core, work: impl Future<Output = Served> + Send + 'static) -> BoxFuture<'static, Bytes> {
@@ -194,7 +194,7 @@ fn accepted(body: &[u8]) -> Bytes {
     [&[status::OK][..], body].concat().into()
 }
 
-/// An answer, or that the group does not run: openraft's errors here all mean that it stopped.
+/// Encodes a result. All errors of openraft here mean that the group has stopped.
 fn answer<T: Serialize, E>(result: Result<T, E>) -> Served {
     result.map(|value| accepted(&codec::encode(&value))).map_err(|_| status::NO_GROUP)
 }
@@ -216,10 +216,10 @@ async fn votes(number: u16, core: Arc<Core>, body: Bytes) -> Served {
     }
 }
 
-/// Reaches the group's core when this is first polled, which the transport does in the order of the requests.
+/// Reaches the group's core when it is first polled; the transport polls in the order of the requests.
 ///
-/// A node without room takes no entries. Its leader goes on with those that have room, and heartbeats reach it as before, so
-/// that it neither stands for election nor ends: it catches up once there is room.
+/// A node without room refuses entries. Its leader continues with the members that have room, and heartbeats are still
+/// accepted, so the node neither stands for election nor stops: it catches up once there is room.
 async fn append(core: Arc<Core>, body: Bytes, takes_entries: bool, until: Until) -> Served {
     let response = try_append(&core, body, takes_entries, until).await?;
     Ok(accepted(&codec::encode_append_answer(&response)))
@@ -234,9 +234,9 @@ async fn heartbeat(from: NodeId, core: Arc<Core>, body: Bytes) -> Served {
 /// What an answer to a leader waits for.
 #[derive(Clone, Copy)]
 enum Until {
-    /// All that the log was given, this append and what came before it, is on disk.
+    /// This append and everything given to the log before it is synced to disk.
     Synced,
-    /// The core keeps to the leader, and has its vote on disk: all that a heartbeat asks.
+    /// The core follows the leader, with the vote on disk: this is all that a heartbeat requires.
     Taken,
 }
 
@@ -257,7 +257,7 @@ async fn try_append(
     }
     let leader = request.vote.leader_id.voted_for;
     let response = match until {
-        // openraft has nothing to wait for.
+        // If the log is synced, openraft answers at once by itself.
         Until::Taken if !running.log.is_synced() => taken(&running.raft, request).await,
         Until::Taken | Until::Synced => running.raft.append_entries(request).await.ok(),
     };
@@ -268,15 +268,15 @@ async fn try_append(
     Ok(response)
 }
 
-/// Answers a heartbeat as soon as the core has taken it; `None` when that has stopped. openraft answers behind all that is on its way
-/// to the log, and the owner on a leader whose followers have slow disks would lose its right as if it were cut off.
+/// Answers a heartbeat once the core has processed it; `None` if the core has stopped. openraft answers after all
+/// pending log writes: with slow disks on followers, the leader's owner would lose its lease as if partitioned.
 async fn taken(raft: &Raft, heartbeat: AppendEntriesRequest<TypeConfig>) -> Option<AppendEntriesResponse<TypeConfig>> {
     let (vote, (said, keeps_to_it)) = (heartbeat.vote, oneshot::channel());
     let mut answered = pin!(raft.append_entries(heartbeat));
-    // The core takes it behind the heartbeat: whose vote it has by then, that is whom it elects no other against.
+    // Runs in the core after the heartbeat: if the core's vote is this leader's then, the node votes for no other.
     let asked = async move {
         let say = move |state: &RaftState<TypeConfig>| {
-            // The answer may have come meanwhile.
+            // The answer may have arrived first.
             let _ = said.send(*state.vote_ref() == vote);
         };
         raft.external_request(say).await.ok()?;
@@ -287,7 +287,7 @@ async fn taken(raft: &Raft, heartbeat: AppendEntriesRequest<TypeConfig>) -> Opti
         response = &mut answered => return response.ok(),
         kept = asked => kept?,
     };
-    // A refusal waits for no entry.
+    // A refusal does not wait for log writes.
     if kept { Some(AppendEntriesResponse::Success) } else { answered.await.ok() }
 }
 
@@ -298,8 +298,8 @@ async fn state_hash(inner: Arc<Inner>, core: Arc<Core>, body: Bytes) -> Served {
 impl Services {
     async fn begin(self: Arc<Self>, from: NodeId, core: Arc<Core>, body: Bytes) -> Served {
         let running = core.running().ok_or(status::NO_GROUP)?;
-        // A leader that stood still must not end the transfer of the one that has followed it. Earlier releases do not say in
-        // which term they lead.
+        // A leader that was suspended must not replace the transfer of its successor. Earlier releases do not send
+        // their vote.
         if codec::decode::<Vote>(body).is_ok_and(|vote| vote.leader_id.term < running.log.term()) {
             return Err(status::BAD);
         }
@@ -309,7 +309,7 @@ impl Services {
         Ok(accepted(&[]))
     }
 
-    /// Takes the transfer out while it is worked on, so that nothing is locked meanwhile.
+    /// Takes the transfer's sink out, so that no lock is held during the write.
     fn take(&self, from: NodeId, group: GroupId, number: u64) -> Result<(u64, Sink), u8> {
         self.incoming.lock().take(group, from, number).ok_or(status::BAD)
     }
@@ -345,7 +345,7 @@ impl Services {
     }
 }
 
-/// Looks after a transfer until it has ended.
+/// Watches a transfer until it has ended.
 async fn remove_when_silent(services: Weak<Services>, group: GroupId, transfer: u64) {
     let mut had = 0;
     loop {
@@ -382,7 +382,7 @@ mod tests {
         assert_eq!(arrivals.take(3, 1, 0), None, "it is being written");
         arrivals.begin(3, 1, "new");
         let (new, fresh) = arrivals.take(3, 1, 0).expect("the first part of the other");
-        // Both first parts are being written now; the old one's is done first.
+        // Both first parts are being written now; the old transfer's finishes first.
         arrivals.go_on(3, old, sink);
         assert_eq!(arrivals.take(3, 1, 1), None, "its files hold the other's first part");
         arrivals.go_on(3, new, fresh);

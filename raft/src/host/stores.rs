@@ -1,4 +1,4 @@
-//! The stores of a node, open before anything is said to another node: who may be spoken with stands in them.
+//! Opens the stores of a node before it contacts other nodes: the stores say which nodes it may talk to.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -22,10 +22,10 @@ pub struct StoresConfig {
     pub node: NodeId,
     /// Holds `raft/` (log and votes, synced) and `data/` (state, replayed from the log after a crash).
     pub data_dir: PathBuf,
-    /// The folder's own.
+    /// Id of the data folder.
     pub storage_id: Uuid,
-    /// Bytes of rows, and of log, that gather in memory before a table is written. Files to be replayed take up to eight
-    /// times as many.
+    /// Bytes of rows, and of log, that are buffered in memory before a table is written. Files to be replayed take up
+    /// to eight times as many.
     pub buffer: usize,
     /// `None`: log the reason and exit with code 3.
     pub fatal: Option<Fatal>,
@@ -45,7 +45,7 @@ impl Stores {
     /// Opens a node's data folder and reads which nodes its directory knows.
     ///
     /// # Errors
-    /// When the folder is another's, in use, damaged or cannot be read.
+    /// When the folder belongs to another node, is in use, is damaged or cannot be read.
     pub async fn open(config: StoresConfig) -> Result<Self, StartError> {
         let folder = StoreFolder::open(&config.data_dir, config.node, config.storage_id)?;
         let fatal = config.fatal.unwrap_or_else(fatal::exit);
@@ -56,7 +56,7 @@ impl Stores {
             let log_disk = Disk::open(&logs, buffer, told.clone()).map_err(|error| failed(&logs, error.to_string()))?;
             let state_disk = StateDisk::open(&state, installs.clone(), buffer, told)
                 .map_err(|error| failed(&state, error.to_string()))?;
-            // A state that is half replaced says nothing of the members.
+            // A partly replaced state does not list the members.
             let recovered = snapshot::clean(&state_disk).and_then(|()| snapshot::recover(&state_disk, DIRECTORY_GROUP));
             recovered.map_err(|error| failed(&installs, error.to_string()))?;
             let taken_part = log_disk.recover(DIRECTORY_GROUP).map(|log| log.last.is_some() || log.vote.is_some());
@@ -71,7 +71,7 @@ impl Stores {
         Ok(Self { node: config.node, folder, logs, state, copy, fatal })
     }
 
-    /// This node's copy of the directory, as its disk has it until the directory's group is opened.
+    /// This node's copy of the directory: as it is on disk until the directory's group is opened.
     pub fn local_copy(&self) -> &LocalCopy {
         &self.copy
     }

@@ -1,4 +1,4 @@
-//! Hosts in one process over real sockets: elections, fail-over, restarts, members, reads.
+//! Hosts in one process over real sockets: elections, failover, restarts, membership changes, reads.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod backup;
@@ -21,7 +21,7 @@ use crate::room::tests::NEVER;
 use crate::testing::{Authority, peers_config};
 use crate::transport::PeersConfig;
 
-/// Keeps the last value of `key=value` commands, and the list of all commands. `panic` panics, once.
+/// Keeps the last value of `key=value` commands, and a list of all commands. The command `panic` panics once.
 struct Toy {
     count: u64,
     panic: Arc<AtomicBool>,
@@ -52,7 +52,7 @@ impl Machine for Toy {
 type Addresses = Arc<Mutex<HashMap<NodeId, String>>>;
 
 impl Host {
-    /// Compares the replicas of a group that is led here now.
+    /// Compares the replicas of a group that this node leads.
     async fn compare(&self, id: GroupId) -> Compared {
         let core = self.inner.core(id).expect("the group is open");
         super::compare::compare(&core, &self.inner.shared.comparisons).await
@@ -95,7 +95,7 @@ impl Cluster {
         Self::start_group(GROUP, Timing::LAN, nodes, limits).await
     }
 
-    /// Of nodes that keep to a leader while it writes what takes seconds on a busy machine.
+    /// Nodes that keep their leader while it writes entries that take seconds on a busy machine.
     async fn with_large_entries() -> Self {
         Self::start_group(GROUP, Timing::WAN, &[1, 2, 3], LogLimits::default()).await
     }
@@ -139,7 +139,7 @@ impl Cluster {
         self.nodes.insert(id, Node { peers, host, group, panic });
     }
 
-    /// Takes a node away: first its network, as when it is killed.
+    /// Stops a node: its network first, as when the process is killed.
     async fn stop(&mut self, id: NodeId) {
         let node = self.nodes.remove(&id).unwrap();
         node.peers.shutdown().await;
@@ -154,7 +154,7 @@ impl Cluster {
         &self.node(id).group
     }
 
-    /// The node that is ready as the leader, by its own word.
+    /// The node that reports itself as the leader, and is ready.
     async fn leader(&self) -> NodeId {
         let deadline = soon();
         loop {
@@ -169,7 +169,7 @@ impl Cluster {
         }
     }
 
-    /// Proposes through whoever leads, until it is answered.
+    /// Proposes through the current leader until the command is answered.
     async fn put(&self, key: &str, value: &str) {
         let command = Bytes::from(format!("{key}={value}"));
         let deadline = soon();
@@ -189,7 +189,7 @@ impl Cluster {
         value.map(|value| String::from_utf8(value).unwrap())
     }
 
-    /// Waits until the log of a node begins behind an index: it was cut there, or never had what came before.
+    /// Waits until a node's log begins after an index: earlier entries were purged, or never received.
     async fn log_starts_behind(&self, node: NodeId, index: u64) {
         let deadline = soon();
         while self.group(node).first_index() <= index {
@@ -198,7 +198,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until whoever leads knows that exactly these have caught up.
+    /// Waits until the leader reports exactly these nodes as caught up.
     async fn caught_up(&self, nodes: &[NodeId]) {
         let (deadline, wanted) = (soon(), nodes.iter().copied().collect::<BTreeSet<NodeId>>());
         loop {
@@ -399,7 +399,7 @@ async fn a_replica_whose_removal_was_cut_off_can_be_put_there_again() {
     let (gone, rest) = if leader == 3 { (1, [2, 3]) } else { (3, [1, 2]) };
     assert_eq!(cluster.get(gone, "a").await.as_deref(), Some("3"));
     cluster.group(leader).change_members(BTreeSet::from(rest), false, soon()).await.unwrap();
-    // The node dies when the log is erased, and before the state is.
+    // The node stops after its log is erased and before its state is.
     let host = &cluster.node(gone).host;
     host.close(GROUP).await;
     host.inner.shared.writer.written(|done| Write::Erase { group: GROUP, done }).await.unwrap();
@@ -410,7 +410,7 @@ async fn a_replica_whose_removal_was_cut_off_can_be_put_there_again() {
     cluster.group(leader).add_learner(gone, soon()).await.unwrap();
     cluster.group(leader).change_members(BTreeSet::from([1, 2, 3]), false, soon()).await.unwrap();
     assert_eq!(cluster.get(gone, "a").await.as_deref(), Some("3"));
-    // What it has got since stays.
+    // Data that it has received since then stays.
     cluster.stop(gone).await;
     cluster.run(gone).await;
     assert!(!cluster.group(gone).is_pristine() && cluster.group(gone).reader().get(b"key/a").is_some());
@@ -464,7 +464,7 @@ async fn what_was_answered_survives_nodes_that_come_and_go_and_replicas_stay_equ
     let mut cluster = Cluster::start(&[1, 2, 3], small()).await;
     let mut answered = Vec::new();
     for round in 0..9_u64 {
-        // Every third time the leader goes; a node that returns is mostly too far behind for the log.
+        // Every third round the leader stops; a node that returns is mostly too far behind for the log.
         let leader = cluster.leader().await;
         let victim = if round % 3 == 0 { leader } else { leader % 3 + 1 };
         cluster.stop(victim).await;
@@ -478,7 +478,7 @@ async fn what_was_answered_survives_nodes_that_come_and_go_and_replicas_stay_equ
                 .collect()
         };
         for (command, pending) in pending {
-            // A quorum is there: every command gets an answer, if only that its outcome is unknown.
+            // There is a quorum, so every command gets an answer, even if only that its outcome is unknown.
             let answer = tokio::time::timeout_at(soon().into(), pending).await.unwrap();
             if answer.is_ok() {
                 answered.push(command);
@@ -497,7 +497,7 @@ async fn what_was_answered_survives_nodes_that_come_and_go_and_replicas_stay_equ
             let found = reader.get(format!("key/{key}").as_bytes());
             assert_eq!(found.as_deref(), Some(value.as_bytes()), "node {id}, {command}");
         }
-        // The others may be an entry behind for a moment; equal positions have equal hashes.
+        // The other nodes may be an entry behind for a moment; equal positions have equal hashes.
         group.wait_applied(cluster.group(1).applied(), soon()).await.unwrap();
         hashes.insert(group.state_hash(soon()).await.unwrap().1);
     }
@@ -520,7 +520,7 @@ async fn replicas_with_another_state_are_found_also_while_commands_come() {
             disk.write(GROUP, batch).unwrap();
         }
         let expected = if damaged { Compared::Differ([victim].into()) } else { Compared::Equal };
-        // A replica that lags for a moment is not at the same index: that says nothing.
+        // A replica that lags for a moment is not at the same index, which decides nothing.
         let mut found = Compared::Undecided;
         while found == Compared::Undecided {
             assert!(Instant::now() < deadline, "no replica was at the index of its leader");

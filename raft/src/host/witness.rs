@@ -1,10 +1,10 @@
-//! Nodes are each other's witnesses of how far their logs were synced, so that a data folder that was put back from an
-//! older copy is refused before it votes.
+//! Nodes keep track of how far each other's logs were synced, so that a data folder that was restored from an older
+//! copy is refused before it votes.
 //!
-//! The writes of a node's log are numbered for as long as its folder lives, and a number that was synced never goes away.
-//! Each node tells its peers once a second how far it has synced, and keeps what it hears of theirs in files of its own,
-//! not synced, like the log's own mark: they outlive the process, and are at most behind. Whoever is told of more than its
-//! log has is not the node that it was: it has forgotten votes and entries that others count on, and stops.
+//! The writes of a node's log are numbered for the lifetime of its folder, and a write that was synced is never lost.
+//! Once a second, each node tells its peers the number it has synced, and stores theirs in a file for each peer. These
+//! files are not synced, like the log's own mark: they survive the process, and at worst lag behind. A node whose log
+//! has less than a peer knows of has lost votes and entries that others rely on, and stops.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -32,14 +32,14 @@ use crate::network::service;
 use crate::supervise;
 use crate::transport::{Class, Peers, RaftService};
 
-/// Between two words to a peer. What was synced within it may be put back unnoticed.
+/// Interval of the exchange with each peer. Losing only what was synced since the last exchange goes unnoticed.
 const EVERY: Duration = Duration::from_secs(1);
-/// For one word and its answer.
+/// Timeout of one exchange.
 const ANSWER: Duration = Duration::from_secs(1);
-/// How long a node that starts waits for the peers that do not answer. They may be down; without an end to this, a cluster
-/// could not lose a node and start again.
+/// How long a starting node waits for peers that do not answer. They may be down: without a limit, a cluster that has
+/// lost a node could not start again.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Between two tries to reach one of them.
+/// Pause between two attempts to reach such a peer.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// How far a folder's log is known to be synced.
@@ -49,12 +49,12 @@ struct Synced {
     number: u64,
 }
 
-/// What a node says to another.
+/// Message between two nodes.
 #[derive(Debug, Serialize, Deserialize)]
 struct Word {
-    /// Its own log.
+    /// Position of the sender's own log.
     own: Synced,
-    /// What it has heard of the other's.
+    /// What the sender knows of the receiver's log.
     yours: Option<Synced>,
 }
 
@@ -72,10 +72,10 @@ pub(super) struct Witness {
 }
 
 impl Witness {
-    /// Reads what was heard until now.
+    /// Reads the stored positions of the peers.
     ///
     /// # Errors
-    /// When the folder cannot be read or made.
+    /// When the folder cannot be read or created.
     pub(super) fn open(folder: PathBuf, storage_id: Uuid, logs: Arc<Disk>, fatal: Fatal) -> io::Result<Arc<Self>> {
         fs::create_dir_all(&folder)?;
         let mut heard = HashMap::new();
@@ -86,7 +86,7 @@ impl Witness {
                 Ok((mark, number)) => {
                     heard.insert(node, Heard { synced: Synced { folder: storage, number }, mark });
                 }
-                // A damaged file is no reason to end: what was heard of a peer is a help, and no promise.
+                // A damaged file is no reason to stop: the stored positions are an additional check, not a guarantee.
                 Err(error) => {
                     tracing::warn!(path = %path.display(), %error, "what was heard of a peer's log is lost");
                     fs::remove_file(&path)?;
@@ -101,7 +101,7 @@ impl Witness {
         Word { own, yours: self.heard.lock().get(&peer).map(|heard| heard.synced) }
     }
 
-    /// Takes a peer's word; the text is why this node must not go on.
+    /// Processes a peer's message; the error says why this node must stop.
     fn take(&self, from: NodeId, word: &Word) -> Result<(), String> {
         if let Err(error) = self.note(from, word.own) {
             tracing::warn!(%from, %error, "cannot keep what was heard of a peer's log");
@@ -120,7 +120,7 @@ impl Witness {
         ))
     }
 
-    /// Takes a peer's word, and ends the node when it must not go on.
+    /// Processes a peer's message, and ends the node if it must stop.
     fn hear(&self, from: NodeId, word: &Word) {
         if let Err(reason) = self.take(from, word) {
             (self.fatal)(reason);
@@ -138,32 +138,32 @@ impl Witness {
         }
         let mut mark = Mark::create(&self.folder.join(format!("{peer}-{}", synced.folder)))?;
         mark.note(synced.number)?;
-        // A node that came back under its id with another folder has left the former one for good.
+        // A node that returns under its id with another folder has abandoned the former one for good.
         if let Some(former) = all.insert(peer, Heard { synced, mark }) {
             fs::remove_file(self.folder.join(format!("{peer}-{}", former.synced.folder)))?;
         }
         Ok(())
     }
 
-    /// `None` where the peer has not answered.
+    /// Returns `None` if the peer has not answered.
     async fn exchange(self: &Arc<Self>, peers: &Peers, peer: NodeId) -> Option<()> {
         let word = codec::encode(&self.word_to(peer));
         let answer = peers.call(peer, Class::Control, service::WITNESS, word, Instant::now() + ANSWER).await;
-        // A refusal is no answer: one that starts, too, listens before it knows the question.
+        // A refusal is no answer: a peer that is starting listens before it serves this request.
         let answer = codec::decode(answer.ok()?).ok()?;
         self.clone().heard_from(peers, peer, answer).await;
         Some(())
     }
 
-    /// Takes a word where blocking is allowed, and ends the node when it must not go on.
+    /// Processes a message on a blocking thread; ends the node if it must stop.
     async fn heard_from(self: Arc<Self>, peers: &Peers, peer: NodeId, word: Word) {
         let taking = peers.runtime().spawn_blocking(move || self.hear(peer, &word));
-        // A panic in it is reported where it happens.
+        // A panic in the task is reported where it happens.
         let _ = taking.await;
     }
 
-    /// Before this node takes part in anything: asks these nodes what they have heard of it, and ends it when that is more
-    /// than it has. Those that do not answer are waited for no longer than [`PATIENCE`].
+    /// Asks these nodes for what they know of this node's log, and ends the node if its log has less. Called before the
+    /// node takes part in anything. Waits no longer than [`PATIENCE`] for nodes that do not answer.
     pub(super) async fn ask(self: &Arc<Self>, peers: &Peers, members: &BTreeSet<NodeId>) {
         let others = members.iter().filter(|peer| **peer != peers.node() && peers.knows_way_to(**peer));
         let asking = others.map(|peer| async move {
@@ -176,7 +176,7 @@ impl Witness {
         }
     }
 
-    /// Tells the peers, once a second, for as long as the host lives.
+    /// Tells the peers once a second, until the host is dropped.
     pub(super) fn tell(self: Arc<Self>, host: Weak<Inner>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let mut ticks = supervise::ticks(EVERY);
@@ -187,30 +187,30 @@ impl Witness {
                 let members = inner.core(DIRECTORY_GROUP).map(|core| core.members()).unwrap_or_default();
                 drop(inner);
                 let others = members.voters.union(&members.learners).filter(|peer| **peer != peers.node());
-                // A peer that is down hears it another time.
+                // A peer that is down gets a later message.
                 let _ = join_all(others.map(|peer| self.exchange(&peers, *peer))).await;
             }
         })
     }
 }
 
-/// Node and data folder, from the name of a file.
+/// Parses a file name into node and data folder.
 fn parse(name: &str) -> Option<(NodeId, Uuid)> {
     let (node, folder) = name.split_once('-')?;
     Some((node.parse().ok()?, folder.parse().ok()?))
 }
 
-/// The data folders of the nodes whose words were kept.
+/// Data folders of the nodes whose positions are stored.
 ///
 /// # Errors
-/// When the folder is there and cannot be read.
+/// When the folder exists and cannot be read.
 pub(super) fn met(folder: &Path) -> io::Result<HashMap<NodeId, Uuid>> {
     let Some(entries) = unless_missing(fs::read_dir(folder).map(Some))? else { return Ok(HashMap::new()) };
     let names = entries.map(|entry| Ok(entry?.file_name().to_str().and_then(parse)));
     names.filter_map(Result::transpose).collect()
 }
 
-/// Answers the words of peers.
+/// Answers the messages of peers.
 pub(super) struct Listener {
     pub(super) witness: Arc<Witness>,
     pub(super) runtime: tokio::runtime::Handle,
@@ -264,7 +264,7 @@ mod tests {
         let witness = open(folder.path());
         assert_eq!(witness.word_to(2).yours, Some(Synced { folder: PEER, number: 9 }));
         assert_eq!(witness.word_to(3).yours, None);
-        // The peer's disk was exchanged: its folder has another id.
+        // The peer's disk was replaced: its folder has another id.
         let another = Word { own: Synced { folder: Uuid::from_u128(3), number: 1 }, yours: None };
         witness.take(2, &another).unwrap();
         drop(witness);
@@ -279,7 +279,7 @@ mod tests {
         let witness = open(folder.path());
         let own = |number| Some(Synced { folder: OWN, number });
         witness.take(2, &word(1, own(witness.logs.written()))).unwrap();
-        // What a peer has heard of another folder says nothing of this one.
+        // A position of another folder says nothing about this one.
         witness.take(2, &word(1, Some(Synced { folder: PEER, number: 1000 }))).unwrap();
         let refused = witness.take(2, &word(1, own(1000))).unwrap_err();
         assert!(refused.contains("older copy") && refused.contains("write 0"), "{refused}");

@@ -1,17 +1,17 @@
-//! Whose events are kept for streams, as this node has heard it.
+//! Customers whose events are kept for streams, as this node has heard.
 //!
-//! The directory says until when, by the wall clock of the node that announced it. Owners do not go by that: one whose clock
-//! jumped ahead would keep nothing more for streams that are open, and their clients would never hear that something is
-//! missing. An announcement stands for [`STREAMED_FOR`] from the moment at which it was applied here, by a clock that does
-//! not jump. What a node finds on its disk counts as heard just then: to keep a little too much costs little.
+//! The directory stores until when, by the wall clock of the announcing node. Owners do not use that: one whose clock
+//! jumped ahead would stop keeping events for open streams, and the clients would never learn that events are missing.
+//! An announcement is valid for [`STREAMED_FOR`] from the moment at which it was applied here, by a monotonic clock.
+//! Announcements read from disk count as just heard: keeping a few events too many is cheap.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use model::id::CustomerId;
 
-/// For how long an announcement keeps a customer streamed. Streams renew it long before, so that an event's owner and
-/// a client that resumes within the ring's age both find it standing.
+/// How long an announcement keeps a customer streamed. Streams renew it long before that, so that it is still valid for
+/// an event's owner and for a client that resumes within the ring's retention.
 pub const STREAMED_FOR: Duration = Duration::from_secs(30 * 60);
 
 /// When this node last heard of each customer.
@@ -24,12 +24,12 @@ impl Heard {
         self.0.extend(customers.into_iter().map(|customer| (customer, now)));
     }
 
-    /// Whether a customer was announced within a time.
+    /// Whether a customer was announced within `age`.
     pub fn within(&self, customer: CustomerId, age: Duration, now: Instant) -> bool {
         self.0.get(&customer).is_some_and(|heard| now.saturating_duration_since(*heard) < age)
     }
 
-    /// The customers that are streamed.
+    /// Customers that are streamed.
     pub fn living(&self, now: Instant) -> impl Iterator<Item = CustomerId> {
         self.0.keys().copied().filter(move |customer| self.within(*customer, STREAMED_FOR, now))
     }

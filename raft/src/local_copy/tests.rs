@@ -1,4 +1,4 @@
-//! Whom a node speaks with, by its copy of the directory.
+//! Which peers a node talks to, according to its copy of the directory.
 
 use directory::keys;
 use directory::members::{NodeState, RemovedNode};
@@ -17,7 +17,7 @@ fn folder(id: u64) -> Uuid {
     Uuid::from_u128(u128::from(id))
 }
 
-/// What is stored once a node has registered.
+/// The stored state after a node has registered.
 fn with_node(id: NodeId) -> MemoryState {
     let mut store = MemoryState::new();
     let record = NodeRecord {
@@ -58,7 +58,7 @@ fn what_a_wiped_or_unknown_folder_answers_is_never_heard() {
     for way in [Way::Accepted, Way::Dialed] {
         assert!(judged(1, folder(1), way) && !judged(1, OTHER, way) && !judged(4, folder(4), way), "{way:?}");
     }
-    // One that joined while this node was away may bring what it lacks; its votes count once it is known.
+    // A node that joined while this one was down may bring what it lacks; its votes count once it is known.
     assert!(judged(5, folder(5), Way::Accepted) && !judged(5, folder(5), Way::Dialed));
     copy.shared.own_copy.confirmed(Instant::now());
     assert!(!judged(5, folder(5), Way::Accepted));

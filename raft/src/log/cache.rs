@@ -1,31 +1,31 @@
-//! The tail of one group's log, in memory: readable before it is on disk, and what replication and apply read from.
+//! In-memory tail of one group's log: replication and apply read from it, even before the entries are on disk.
 
 use std::collections::VecDeque;
 
 use crate::types::Entry;
 
-/// Bytes of entries that stay in memory when they are on disk. Entries that are not stay, whatever their size.
+/// Bytes of flushed entries to keep in memory. Entries that are not flushed stay, whatever their size.
 const KEEP_BYTES: usize = 1 << 20;
 
 struct Cached {
     entry: Entry,
     size: usize,
-    /// The write that carries the entry to disk.
+    /// Number of the write that flushes the entry.
     write: u64,
 }
 
-/// Consecutive entries, the last one being the log's last.
+/// Consecutive entries that end with the log's last one.
 #[derive(Default)]
 pub(crate) struct Cache {
     entries: VecDeque<Cached>,
     bytes: usize,
-    /// All writes up to this one are on disk. Writes are counted, not indexes: an index can be cut off and written
-    /// again, and the completion of its first write must not count for the second.
+    /// All writes up to this number are on disk. Writes are counted rather than indexes, because an index can be
+    /// truncated and written again: the completion of the first write must not count for the second.
     flushed: u64,
 }
 
 impl Cache {
-    /// The index of the first entry that is in memory.
+    /// Index of the first entry in memory.
     pub(crate) fn first(&self) -> Option<u64> {
         self.entries.front().map(|cached| cached.entry.log_id.index)
     }
@@ -35,7 +35,7 @@ impl Cache {
         self.entries.push_back(Cached { entry, size, write });
     }
 
-    /// The entries of `[from, to)` that are in memory, at most `max_bytes` of them but at least one.
+    /// The entries of `[from, to)` that are in memory: at least one, then up to `max_bytes`.
     pub(crate) fn read(&self, from: u64, to: u64, max_bytes: usize) -> Vec<Entry> {
         let Some(first) = self.first() else { return Vec::new() };
         let start = usize::try_from(from.saturating_sub(first)).unwrap_or(usize::MAX);
@@ -51,7 +51,7 @@ impl Cache {
         entries
     }
 
-    /// Removes the entries after `index`; all of them for `None`.
+    /// Removes the entries after `index`, or all entries for `None`.
     pub(crate) fn truncate_after(&mut self, index: Option<u64>) {
         let is_after = |last: &mut Cached| index.is_none_or(|index| last.entry.log_id.index > index);
         while let Some(cached) = self.entries.pop_back_if(is_after) {
@@ -66,7 +66,7 @@ impl Cache {
         }
     }
 
-    /// All writes up to `write` are on disk: what is above the limit may go.
+    /// Records that all writes up to `write` are on disk, and evicts flushed entries above [`KEEP_BYTES`].
     pub(crate) fn flushed(&mut self, write: u64) {
         self.flushed = self.flushed.max(write);
         let flushed = self.flushed;

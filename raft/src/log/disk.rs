@@ -19,17 +19,17 @@ use crate::types::{Entry, LogId, Vote};
 const LOG: &str = "log";
 const META: &str = "meta";
 
-/// What the meta family holds of a group.
+/// Keys of a group in the `meta` column family.
 #[derive(Clone, Copy)]
 pub(crate) enum Meta {
     Vote = 1,
     Committed = 2,
     Purged = 3,
-    /// All of it was erased here, and its state was to follow.
+    /// The group's log was erased, and deleting its state was to follow.
     Erased = 4,
 }
 
-/// Log key: group, index. Both big-endian, so that a group's entries lie together and in order.
+/// Key of a log entry: group and index, both big-endian, so that a group's entries are contiguous and in order.
 pub(crate) fn log_key(group: GroupId, index: u64) -> [u8; 10] {
     let mut key = [0; 10];
     key[..2].copy_from_slice(&group.to_be_bytes());
@@ -37,7 +37,7 @@ pub(crate) fn log_key(group: GroupId, index: u64) -> [u8; 10] {
     key
 }
 
-/// The first key behind all indexes of a group.
+/// The first key after all entries of a group.
 pub(crate) fn log_end(group: GroupId) -> Vec<u8> {
     just_after(&log_key(group, u64::MAX))
 }
@@ -46,46 +46,46 @@ pub(crate) fn meta_key(group: GroupId, what: Meta) -> [u8; 3] {
     database::meta_key(group, what as u8)
 }
 
-/// What of a group's log is on disk.
+/// The part of a group's log that is on disk.
 pub(crate) struct Recovered {
     pub(crate) vote: Option<Vote>,
     pub(crate) committed: Option<LogId>,
     pub(crate) purged: Option<LogId>,
-    /// The index of the first entry, or of the one that would come next if there is none.
+    /// Index of the first entry; if there is none, the index that the next one gets.
     pub(crate) first: u64,
-    /// The last entry's id, or the purged one's when there is no entry.
+    /// Id of the last entry; if there is none, of the last purged one.
     pub(crate) last: Option<LogId>,
-    /// Bytes of an average entry, of a sample at the end.
+    /// Average size of an entry in bytes, sampled at the end of the log.
     pub(crate) entry_bytes: u64,
-    /// The group was once removed here.
+    /// Whether the group was once removed from this node.
     pub(crate) erased: bool,
 }
 
-/// The database, how far it was synced, and what to do when it fails.
+/// The database, how far it is synced, and what to do when it fails.
 pub(crate) struct Disk {
     db: DB,
-    /// Only the writer's thread takes it.
+    /// Locked by the writer's thread only.
     mark: Mutex<Mark>,
-    /// The number of the last write that is synced.
+    /// Number of the last synced write.
     synced: AtomicU64,
     fatal: Fatal,
 }
 
 impl Disk {
-    /// Opens the logs under `path`, or makes them; what they were synced up to is noted beside them. A table is written each
-    /// time that `buffer` bytes have gathered.
+    /// Opens or creates the logs under `path`; the number of the last synced write is kept beside them. A table is
+    /// written for every `buffer` bytes.
     ///
     /// # Errors
-    /// When they cannot be read, or have lost what had been synced; the text names the file.
+    /// When they cannot be read, or have lost synced writes; the message names the file.
     pub(crate) fn open(path: &Path, buffer: usize, fatal: Fatal) -> io::Result<Arc<Self>> {
         let mark_path = path.with_extension("synced");
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", mark_path.display()));
-        // The database's own pointer to its files is there once the database was made; the mark was made before it.
+        // `CURRENT` exists once RocksDB has created the database; the mark is created before that.
         let was_made = path.join("CURRENT").exists();
         let (mark, noted) = match (was_made || mark_path.exists()).then(|| Mark::open(&mark_path)) {
             Some(Ok(found)) => found,
             Some(Err(error)) if path.exists() => return Err(named(error)),
-            // Also where a process ended while it made the mark, for want of room, say: it made no log then.
+            // Also if an earlier start failed to create the mark, on a full disk for example: it created no log then.
             Some(Err(_)) | None => (Mark::create(&mark_path).map_err(named)?, 0),
         };
         if noted > 0 && !was_made {
@@ -101,12 +101,12 @@ impl Disk {
 
     fn open_db(path: &Path, buffer: usize) -> Result<DB, rocksdb::Error> {
         let mut options = database::options(256);
-        // A recycled file is written in place: the file system has no new size to journal at every sync.
+        // A recycled file is overwritten in place: a sync needs no journal entry for the file's size.
         options.set_recycle_log_file_num(8);
-        // The small family is written rarely, and holds every write-ahead file since it was written.
+        // The meta family is rarely flushed, and keeps all WAL files since its last flush.
         options.set_max_total_wal_size(8 * buffer as u64);
-        // Else an older write-ahead file that is gone, or ends early between two writes, leaves a hole that nothing shows: the
-        // files after it are replayed all the same.
+        // Without this, an older WAL file that is missing or truncated between two writes goes unnoticed: RocksDB
+        // replays the later files all the same.
         options.set_track_and_verify_wals_in_manifest(true);
         let mut log = Options::default();
         database::set_buffer(&mut log, buffer);
@@ -115,8 +115,8 @@ impl Disk {
         DB::open_cf_with_opts(&options, path, [(LOG, log), (META, database::meta_options())])
     }
 
-    /// Writes a batch, syncs it, and notes that. After an error nothing may be written any more: what comes after it may
-    /// depend on it.
+    /// Writes a batch, syncs it, and updates the mark. Nothing may be written after an error: later writes may depend
+    /// on the failed one.
     pub(crate) fn write_synced(&self, batch: WriteBatch) -> io::Result<()> {
         let mut synced = WriteOptions::default();
         synced.set_sync(true);
@@ -130,24 +130,24 @@ impl Disk {
         noted.inspect_err(|error| self.fail("write", error))
     }
 
-    /// Has what the small family holds written to a table; what comes next goes to another write-ahead file.
+    /// Flushes the meta family; later writes go to another WAL file.
     #[cfg(test)]
     pub(crate) fn flush_meta(&self) {
         self.db.flush_cf(self.meta()).expect("a disk that works");
     }
 
-    /// Lets no write be done, nor anybody be told so, for as long as the guard lives: a disk that stands still.
+    /// Blocks all writes until the guard is dropped, without acknowledging any: simulates a disk that hangs.
     #[cfg(test)]
     pub(crate) fn stand_still(&self) -> parking_lot::MutexGuard<'_, Mark> {
         self.mark.lock()
     }
 
-    /// The number of the last write, synced or not.
+    /// Number of the last write, synced or not.
     pub(crate) fn written(&self) -> u64 {
         self.db.latest_sequence_number()
     }
 
-    /// The number of the last write that was synced.
+    /// Number of the last synced write.
     pub(crate) fn synced(&self) -> u64 {
         self.synced.load(Ordering::Acquire)
     }
@@ -156,12 +156,12 @@ impl Disk {
         self.db.path()
     }
 
-    /// Ends the node for a reason other than the disk's. Returns only where the host replaced what happens then.
+    /// Ends the node for a reason other than a disk error. Returns only if the host has replaced the fatal handler.
     pub(crate) fn refuse(&self, reason: String) {
         (self.fatal)(reason);
     }
 
-    /// Reports a read or write that failed; does not return unless the host replaced what happens then.
+    /// Reports a failed read or write and ends the node. Returns only if the host has replaced the fatal handler.
     pub(crate) fn fail(&self, doing: &str, error: &io::Error) {
         (self.fatal)(format!("cannot {doing} the Raft log in {}: {error}", self.db.path().display()));
     }
@@ -179,8 +179,8 @@ impl Disk {
         Ok(value.map(Bytes::from))
     }
 
-    /// Entries of `[from, to)`, at most `max_bytes` of them but at least one. A gap is damage, unless the log was cut
-    /// meanwhile: the caller knows, and reports it.
+    /// Entries of `[from, to)`: at least one, then up to `max_bytes`. A gap is an error. It means damage unless the log
+    /// was purged meanwhile, which the caller has to check before it reports the error.
     pub(crate) fn try_read(&self, group: GroupId, from: u64, to: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
         let mut entries = Vec::new();
         let mut bytes = 0;
@@ -204,7 +204,7 @@ impl Disk {
         Ok(entries)
     }
 
-    /// Reads where a group's log stands.
+    /// Reads a group's position and votes from disk.
     pub(crate) fn recover(&self, group: GroupId) -> io::Result<Recovered> {
         self.try_recover(group).inspect_err(|error| self.fail("read", error))
     }
@@ -231,7 +231,7 @@ impl Disk {
             first = codec::get_entry(Bytes::from(pair.map_err(io::Error::other)?.1))?.log_id.index;
         }
         let last = last.max(purged);
-        // The commit position is written without a sync, so it can be behind; it cannot be ahead of the log.
+        // The commit position is written without a sync and may lag, but it must not be ahead of the log.
         let committed = committed.min(last);
         let entry_bytes = bytes.checked_div(count).unwrap_or(0);
         Ok(Recovered { vote, committed, purged, first, last, entry_bytes, erased })
@@ -246,7 +246,7 @@ fn lost(file: &Path, writes: u64) -> io::Error {
     ))
 }
 
-/// The write-ahead file at which the database ended its replay, by what it wrote about that; the folder if it did not.
+/// The WAL file at which RocksDB ended its replay, according to its `LOG` file; the folder if that does not say.
 fn last_replayed(path: &Path) -> PathBuf {
     let told = std::fs::read_to_string(path.join("LOG")).unwrap_or_default();
     let number = told

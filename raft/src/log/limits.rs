@@ -1,13 +1,13 @@
-//! How much log a group keeps.
+//! Limits of the log that a group keeps.
 
-/// How much log a group keeps, so that a follower that was away catches up from the log and not from a snapshot.
+/// How much log a group keeps, so that a follower that was down catches up from the log instead of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLimits {
-    /// Entries that stay behind the newest snapshot.
+    /// Number of entries to keep before the newest snapshot.
     pub keep_entries: u64,
-    /// A snapshot (a position from which the log may be purged) is taken each time that many entries were applied.
+    /// Number of applied entries after which a snapshot (a position up to which the log may be purged) is taken.
     pub snapshot_every: u64,
-    /// Bytes of log after which a snapshot is taken and the log cut, whatever the number of entries.
+    /// Size of the log, in bytes, at which a snapshot is taken and the log purged, whatever its number of entries.
     pub max_bytes: u64,
 }
 

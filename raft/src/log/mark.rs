@@ -1,9 +1,9 @@
-//! How far the log was synced, noted beside it.
+//! Number of the last synced write, kept in a file beside the log.
 //!
-//! RocksDB ends the replay of a write-ahead file where it is damaged or cut off, without an error: such a log reads like
-//! a shorter one, and a node that forgot what it acknowledged could help to elect a leader without it. So the number of
-//! the last synced write is noted in a file of its own. The note itself is not synced: it survives the process, and after
-//! a power cut it may be behind, never ahead of what the disk had promised.
+//! RocksDB ends the replay of a WAL file without an error where it is damaged or truncated: the log then merely looks
+//! shorter, and a node that has forgotten what it acknowledged could help to elect a leader that lacks it. This file
+//! reveals that. It is not synced itself: it survives the process, and after a power failure it may lag, but it is
+//! never ahead of what was synced.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,7 +12,7 @@ use std::path::Path;
 
 use crate::codec::invalid_data;
 
-/// Two places that are written in turn, each within a sector of its own: one of them is whole whatever happens.
+/// Two slots, written in turn and each within its own sector, so that at least one is always intact.
 const PLACES: u64 = 2;
 const APART: u64 = 512;
 
@@ -22,7 +22,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Makes the mark of a log that is made now.
+    /// Creates the mark of a new log.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
         file.set_len(PLACES * APART)?;
@@ -37,10 +37,10 @@ impl Mark {
         Ok(mark)
     }
 
-    /// Opens the mark of a log that is there, and says what it bears.
+    /// Opens the mark of an existing log, and returns the number in it.
     ///
     /// # Errors
-    /// Also when it is missing or damaged: the log cannot be trusted then.
+    /// When it is missing or damaged: the log cannot be trusted then.
     pub(crate) fn open(path: &Path) -> io::Result<(Self, u64)> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         let mut noted = None;
@@ -53,7 +53,7 @@ impl Mark {
         Ok((Self { file, writes: 0 }, noted))
     }
 
-    /// Notes that all writes up to this number are synced.
+    /// Records that all writes up to `number` are synced.
     pub(crate) fn note(&mut self, number: u64) -> io::Result<()> {
         let place = self.writes % PLACES;
         self.writes += 1;
@@ -61,7 +61,7 @@ impl Mark {
     }
 }
 
-/// The number and its complement: half a note is none.
+/// The number and its complement, to detect a partial write.
 fn format(number: u64) -> u128 {
     u128::from(number) << 64 | u128::from(!number)
 }

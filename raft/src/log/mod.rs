@@ -1,8 +1,8 @@
 //! The Raft logs and votes of all groups of a node, in one RocksDB under `raft/`.
 //!
-//! [`store`] is what openraft sees of one group's log; [`cache`] keeps its tail in memory; [`writer`] is the one thread
-//! that writes for all groups, and [`syncs`] knows how long that takes; [`disk`] holds the database, its keys and what is
-//! read from it; [`mark`] notes how far it was synced; [`limits`] says how much of it stays.
+//! [`store`] implements openraft's log storage for one group; [`cache`] keeps the tail of its log in memory; [`writer`]
+//! is the thread that writes for all groups, [`syncs`] times its syncs; [`disk`] holds the database, its keys and
+//! reads; [`mark`] keeps the number of the last synced write; [`limits`] says how much log is kept.
 
 pub(crate) mod cache;
 pub(crate) mod disk;

@@ -1,4 +1,4 @@
-//! One group's log and vote, as openraft sees them.
+//! One group's log and vote: the storage that openraft uses.
 
 use std::fmt::Debug;
 use std::io;
@@ -18,12 +18,12 @@ use crate::codec::{self, invalid_data};
 use crate::machine::GroupId;
 use crate::types::{Entry, LogId, TypeConfig, Vote};
 
-/// Bytes of entries that one step of applying takes at most.
+/// Largest number of bytes of entries that apply reads in one step.
 const READ_BYTES: usize = 1 << 20;
-/// Bytes of entries that one append to a peer takes at most, unless a single entry is larger: so much is soon through a slow
-/// link, too, and several are on their way at once.
+/// Largest number of bytes of entries in an append to a peer, unless a single entry is larger. Small enough for slow
+/// links, as several appends are in flight at once.
 const APPEND_BYTES: usize = 256 << 10;
-/// A mark of the log's growth is kept each so many entries; see [`GroupLog::cut_to`].
+/// Interval, in entries, at which the log's growth is recorded; see [`GroupLog::cut_to`].
 const MARK_EVERY: u64 = 256;
 
 #[derive(Default)]
@@ -31,30 +31,30 @@ struct Inner {
     cache: Cache,
     vote: Option<Vote>,
     committed: Option<LogId>,
-    /// The last index whose effects are in the state.
+    /// Last index that is applied to the state.
     applied: Option<u64>,
-    /// The commit position moved since it was last handed to the writer.
+    /// Whether the commit position has changed since it was last passed to the writer.
     commit_moved: bool,
     purged: Option<LogId>,
-    /// The index of the first entry, or of the one that would come next if there is none.
+    /// Index of the first entry; if there is none, the index that the next one gets.
     first: u64,
     last: Option<LogId>,
-    /// The number of the latest append; see [`Cache`].
+    /// Number of the latest append; see [`Cache`].
     appends: u64,
-    /// The last index that is known to be synced.
+    /// Last index that is known to be synced.
     durable: u64,
-    /// The latest truncation: the appends before it, and where it ended the log.
+    /// Latest truncation: the number of appends before it, and the last index that it left.
     cut: (u64, u64),
-    /// Bytes appended so far, and that count at some indexes: how large the log is, and where to cut it.
+    /// Bytes appended in total, and that total at some indexes: gives the log's size, and where to purge it.
     grown: u64,
     marks: std::collections::VecDeque<(u64, u64)>,
-    /// The group was once removed here.
+    /// Whether the group was once removed from this node.
     erased: bool,
 }
 
 impl Inner {
-    /// The last index whose entry may never change. `None` while the log ends before what is committed, as it does when a
-    /// snapshot has been put in place and the log is not purged yet: its entries may be any then.
+    /// Last index whose entry must never change. `None` while the log ends before it, as it does between the
+    /// installation of a snapshot and the purge that follows: the entries left in the log are arbitrary then.
     fn settled(&self) -> Option<u64> {
         let settled = self.committed.map(|id| id.index).max(self.applied);
         settled.filter(|settled| self.last.is_some_and(|last| last.index >= *settled))
@@ -65,9 +65,9 @@ impl Inner {
     }
 }
 
-/// The state of one group's log, shared by the store, its readers and the writer.
+/// The log of one group, shared by the store, its readers and the writer.
 ///
-/// The lock is held for memory only, never over I/O or an await.
+/// The lock protects memory only; it is never held over I/O or an await.
 pub(crate) struct GroupLog {
     pub(crate) id: GroupId,
     disk: Arc<Disk>,
@@ -75,13 +75,13 @@ pub(crate) struct GroupLog {
 }
 
 impl GroupLog {
-    /// Reads where the log of a group stands. Nothing may be on its way to the writer for it.
+    /// Reads the state of a group's log from disk. No write of the group may be pending in the writer.
     pub(crate) fn open(id: GroupId, disk: Arc<Disk>) -> io::Result<Arc<Self>> {
         let Recovered { vote, committed, purged, first, last, entry_bytes, erased } = disk.recover(id)?;
         let durable = last.map_or(0, |last| last.index);
         let count = last.map_or(0, |last| (last.index + 1).saturating_sub(first));
         let grown = count * entry_bytes;
-        // Where the bytes lie is not known without reading them all: spread them evenly.
+        // The sizes of the entries are unknown without reading them all: assume equal ones.
         let spread = (0..count / MARK_EVERY).map(|mark| mark * MARK_EVERY);
         let marks = spread.map(|index| (first + index, index * entry_bytes)).collect();
         let found = Inner { vote, committed, purged, first, last, erased, ..Inner::default() };
@@ -89,7 +89,7 @@ impl GroupLog {
         Ok(Arc::new(Self { id, disk, inner: Mutex::new(inner) }))
     }
 
-    /// The last index that is known to be synced; 0 if none is.
+    /// Last index that is known to be synced; 0 if there is none.
     pub(crate) fn durable(&self) -> u64 {
         self.inner.lock().durable
     }
@@ -98,7 +98,7 @@ impl GroupLog {
         self.inner.lock().last
     }
 
-    /// The term of this node's vote.
+    /// Term of this node's vote.
     pub(crate) fn term(&self) -> u64 {
         self.inner.lock().vote.map_or(0, |vote| vote.leader_id.term)
     }
@@ -114,28 +114,28 @@ impl GroupLog {
         self.inner.lock().first
     }
 
-    /// Whether the group never had a vote or an entry here.
+    /// Whether the group has never had a vote or an entry on this node.
     pub(crate) fn is_pristine(&self) -> bool {
         let inner = self.inner.lock();
         inner.last.is_none() && inner.vote.is_none()
     }
 
-    /// Whether the group was removed here, and has had no vote or entry since.
+    /// Whether the group was removed from this node, and has had no vote or entry since.
     pub(crate) fn was_erased(&self) -> bool {
         self.is_pristine() && self.inner.lock().erased
     }
 
-    /// The effects of the entries up to this one are in the state: none of them may ever change.
+    /// Records that the state includes all entries up to `index`: none of them may ever change.
     pub(crate) fn applied(&self, index: u64) {
         let mut inner = self.inner.lock();
         inner.applied = inner.applied.max(Some(index));
     }
 
-    /// Why a leader cannot be right about this log, if it cannot: what it takes for a part of it is not the entry that was
-    /// committed here. Blocks on disk where that is no longer in memory, which is rare.
+    /// Returns why a leader's claim cannot be true: it names an entry other than the one committed here. Blocks on a
+    /// disk read if that entry is no longer in memory, which is rare.
     ///
-    /// openraft does not look: it takes all entries up to its commit position for those of any leader. That is so unless voters
-    /// have forgotten what they had acknowledged, and then two replicas would go on side by side, each with other entries.
+    /// openraft does not check this: it assumes that every leader has the same entries up to the local commit position.
+    /// That holds unless voters have lost acknowledged entries; replicas would then continue with different ones.
     pub(crate) fn contradiction(
         &self,
         vote: &Vote,
@@ -144,14 +144,14 @@ impl GroupLog {
     ) -> io::Result<Option<String>> {
         let settled = {
             let inner = self.inner.lock();
-            // One that was replaced meanwhile is refused by its vote, and may well have other entries.
+            // A leader that was replaced is refused because of its vote, and may well have other entries.
             let is_late = inner.vote.is_some_and(|own| own.leader_id.term > vote.leader_id.term);
             match inner.settled() {
                 Some(settled) if !is_late => settled,
                 _ => return Ok(None),
             }
         };
-        // Entries of one leader that agree at an index agree before it.
+        // If two logs agree on the entry at an index, they agree on all entries before it.
         let last = entries.iter().map(|entry| entry.log_id).take_while(|id| id.index <= settled).last();
         for theirs in prev.into_iter().filter(|id| id.index <= settled).chain(last) {
             if let Some(ours) = self.id_at(theirs.index)?.filter(|ours| *ours != theirs) {
@@ -167,7 +167,7 @@ impl GroupLog {
         Ok(None)
     }
 
-    /// The id of the entry at an index, if the log still has it.
+    /// Id of the entry at `index`, if the log still has it.
     fn id_at(&self, index: u64) -> io::Result<Option<LogId>> {
         {
             let inner = self.inner.lock();
@@ -179,17 +179,17 @@ impl GroupLog {
                 return Ok(inner.cache.read(index, index + 1, 0).first().map(|entry| entry.log_id));
             }
         }
-        // An entry that is not there was purged meanwhile.
+        // An entry that is missing was purged meanwhile.
         let read = self.disk.try_read(self.id, index, index + 1, 0).inspect_err(|error| self.disk.fail("read", error));
         Ok(read?.first().map(|entry| entry.log_id))
     }
 
-    /// About how many bytes the entries take that were not cut off.
+    /// Approximate size, in bytes, of the entries that are not purged.
     pub(crate) fn bytes(&self) -> u64 {
         self.inner.lock().bytes()
     }
 
-    /// If the log is larger than `max_bytes`: the index up to which it would have to be cut to take half of that.
+    /// If the log is larger than `max_bytes`: the index up to which to purge it to reach half of that.
     pub(crate) fn cut_to(&self, max_bytes: u64) -> Option<u64> {
         let inner = self.inner.lock();
         if inner.bytes() <= max_bytes {
@@ -199,31 +199,31 @@ impl GroupLog {
         inner.marks.iter().take_while(|(_, grown)| *grown <= wanted).last().map(|(index, _)| *index)
     }
 
-    /// Called by the writer: an append is on disk.
+    /// Called by the writer when an append is on disk.
     pub(super) fn flushed(&self, append: u64, last: Option<u64>) {
         let mut inner = self.inner.lock();
         inner.cache.flushed(append);
         if let Some(last) = last {
-            // What a truncation cut off meanwhile is not durable, and what took its place is another append's.
+            // Entries that were truncated meanwhile are not durable; their replacements belong to a later append.
             let (appends, end) = inner.cut;
             let last = if append <= appends { last.min(end) } else { last };
             inner.durable = inner.durable.max(last);
         }
     }
 
-    /// Called by the writer: the commit position, if it moved since the last call.
+    /// Called by the writer: takes the commit position if it has changed since the last call.
     pub(super) fn take_unwritten_commit(&self) -> Option<Bytes> {
         let mut inner = self.inner.lock();
         if !std::mem::take(&mut inner.commit_moved) { None } else { inner.committed.map(|id| codec::encode(&id)) }
     }
 
-    /// Entries of `[from, to)`, in order and without gaps, at most `max_bytes` of them but at least one if there is
-    /// one. What is not in memory is read from disk; it is there, because only flushed entries leave the memory.
+    /// Entries of `[from, to)` in order and without gaps: at least one if there is one, then up to `max_bytes`. What is
+    /// not in memory is on disk, because only flushed entries are evicted.
     fn read(&self, from: u64, to: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
         self.read_while(from, to, max_bytes, || {})
     }
 
-    /// [`GroupLog::read`], with what happens between the look at the log's bounds and the look at the disk.
+    /// [`GroupLog::read`]; `meanwhile` runs between reading the log's bounds and reading the disk.
     pub(super) fn read_while(&self, from: u64, to: u64, most: usize, meanwhile: impl Fn()) -> io::Result<Vec<Entry>> {
         loop {
             let (from, to, middle) = {
@@ -243,7 +243,7 @@ impl GroupLog {
             meanwhile();
             let mut entries = match self.disk.try_read(self.id, from, middle, most) {
                 Ok(entries) => entries,
-                // What looks like a gap was purged since: the purge moves the beginning before it deletes.
+                // An apparent gap was purged meanwhile: a purge advances `first` before it deletes.
                 Err(_) if self.inner.lock().first > from => continue,
                 Err(error) => {
                     self.disk.fail("read", &error);
@@ -255,7 +255,7 @@ impl GroupLog {
             if reached == middle && middle < to && left > 0 {
                 let rest = self.inner.lock().cache.read(middle, to, left);
                 let continues = rest.first().is_some_and(|entry| entry.log_id.index == middle);
-                // One is given whatever its size, and this is not the first.
+                // `Cache::read` returns one entry whatever its size, but here it would exceed the limit.
                 if continues && (rest.len() > 1 || codec::entry_size(&rest[0]) <= left) {
                     entries.extend(rest);
                 }
@@ -265,7 +265,7 @@ impl GroupLog {
     }
 }
 
-/// The log store of one group. Clones share the log; openraft takes one for itself and one for each reader.
+/// The log store of one group. Clones share the log; openraft uses one for itself and one for each reader.
 #[derive(Clone)]
 pub(crate) struct LogStore {
     pub(crate) log: Arc<GroupLog>,
@@ -297,15 +297,15 @@ impl RaftLogReader<TypeConfig> for LogStore {
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> Result<Vec<Entry>, io::Error> {
         let mut entries = self.log.read(start, end, APPEND_BYTES)?;
-        // Purged meanwhile. An append would name the entry before `start` and carry what does not follow it: a hole in the
-        // follower's log. openraft takes nothing for a heartbeat, and asks again.
+        // Entries were purged meanwhile. An append would name the entry before `start` and carry entries that do not
+        // follow it: a hole in the follower's log. Given none, openraft sends a heartbeat and reads again.
         if entries.first().is_some_and(|first| first.log_id.index != start) {
             entries.clear();
         }
         Ok(entries)
     }
 
-    /// Reads in steps: a group that has much to apply does not hold all of it in memory at once.
+    /// Reads in steps, so that a group with much to apply does not load all of it into memory at once.
     async fn entries_stream<RB>(&mut self, range: RB) -> impl Stream<Item = Result<Entry, io::Error>> + OptionalSend
     where
         RB: RangeBounds<u64> + Clone + Debug + OptionalSend,
@@ -318,7 +318,7 @@ impl RaftLogReader<TypeConfig> for LogStore {
                 return None;
             }
             let step = log.read(next, to, READ_BYTES).and_then(|entries| match entries.first() {
-                // Applying must not step over a hole: the replicas would differ from here on.
+                // Applying across a hole would make the replicas diverge.
                 Some(first) if first.log_id.index != next => {
                     let (id, found) = (log.id, first.log_id.index);
                     Err(invalid_data(format!("the log of group {id} begins at {found}, but {next} is wanted")))
@@ -360,8 +360,8 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         self.writer.written(|done| Write::Vote { group, vote, done }).await
     }
 
-    /// Not synced, and not even handed over: it rides along with the group's next write. Losing it costs nothing but
-    /// hearing the position again from the next leader, since applied state is kept in `data/`.
+    /// Neither synced nor passed on: the position is written with the group's next write. If it is lost, the next
+    /// leader sends it again, and the applied state is kept in `data/`.
     async fn save_committed(&mut self, committed: Option<LogId>) -> Result<(), io::Error> {
         let mut inner = self.log.inner.lock();
         inner.committed = committed;
@@ -426,7 +426,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
                 return Err(invalid_data(reason));
             }
             inner.cache.truncate_after(last.map(|id| id.index));
-            // Cutting beyond the end cuts nothing.
+            // Truncating after the last entry removes nothing.
             if inner.last.map(|id| id.index) > last.map(|id| id.index) {
                 inner.last = last.max(inner.purged);
             }

@@ -1,4 +1,4 @@
-//! How long the syncs of the log took lately: what tells an operator whether a disk is fast enough.
+//! Duration of the log's recent syncs: tells operators whether the disk is fast enough.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-/// Syncs that are remembered.
+/// Number of syncs that are remembered.
 const KEPT: usize = 1024;
 
-/// The last syncs, each with the moment at which it ended.
+/// The latest syncs, each with the time at which it ended.
 #[derive(Default)]
 pub(crate) struct Syncs(Mutex<VecDeque<(Instant, Duration)>>);
 
-/// How long a number of syncs took.
+/// Number and durations of some syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncFigures {
     pub count: usize,
@@ -31,7 +31,7 @@ impl Syncs {
         last.push_back((ended, took));
     }
 
-    /// The figures of those that ended after `since`; none when there was nothing to write.
+    /// Figures of the syncs that ended after `since`; `None` if there were none.
     pub(crate) fn after(&self, since: Instant) -> Option<SyncFigures> {
         let last = self.0.lock();
         SyncFigures::of(last.iter().filter(|(ended, _)| *ended > since).map(|(_, took)| *took).collect())

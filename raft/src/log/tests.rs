@@ -1,4 +1,4 @@
-//! The log through its store: cutting, recovery after a reopen, and the order of writes.
+//! The log through its store: truncation and purge, recovery after a reopen, and the order of writes.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;
@@ -106,7 +106,7 @@ async fn entries_are_readable_before_they_are_on_disk_and_complete_in_order() {
         completions.push(written);
         assert_eq!(ids(&mut store).await.len() as u64, index + 1);
     }
-    // When the last one is on disk, all before it were completed.
+    // Writes complete in order: when the last one is on disk, all earlier ones are completed.
     completions.pop().unwrap().await.unwrap().unwrap();
     for earlier in completions {
         unconstrained(earlier).now_or_never().unwrap().unwrap().unwrap();
@@ -139,7 +139,7 @@ async fn an_append_takes_a_quarter_of_a_mebibyte_and_one_larger_entry_alone_also
     let folder = tempfile::tempdir().unwrap();
     let log = Log::open(folder.path());
     let mut store = log.group(1);
-    // Some are on disk alone, some in memory. An entry takes eighteen bytes beside its command.
+    // Some entries are on disk only, some in memory. An entry takes 18 bytes besides its command.
     let sizes = [100 << 10, 100 << 10, (56 << 10) - 54, 1, 9 << 20, 40 << 20, 100 << 10, 200 << 10];
     for (index, size) in (0..).zip(sizes) {
         let command = Command::logged(Bytes::from(vec![0; size]));
@@ -165,7 +165,7 @@ async fn a_purge_that_overtakes_a_reader_is_no_damage() {
     let mut store = log.group(1);
     append(&mut store, (0..100).map(|index| entry(1, index)).collect()).await;
     drop(store);
-    // Opened anew, nothing of it is in memory.
+    // After a reopen, no entry is in memory.
     let group = GroupLog::open(1, log.disk.clone()).unwrap();
     let store = LogStore { log: group.clone(), writer: log.writer.clone() };
     let runtime = tokio::runtime::Handle::current();
@@ -181,7 +181,7 @@ async fn a_purge_that_overtakes_a_reader_is_no_damage() {
     let read = tokio::task::block_in_place(|| group.read_while(10, 70, usize::MAX, meanwhile)).unwrap();
     let read: Vec<u64> = read.iter().map(|entry| entry.log_id.index).collect();
     assert_eq!(read, (60..70).collect::<Vec<_>>());
-    // To a peer nothing is sent that does not follow what it has.
+    // A peer is sent only entries that directly follow what it has.
     let mut reader = store.clone();
     assert!(reader.limited_get_log_entries(10, 70).await.unwrap().is_empty());
     assert_eq!(reader.limited_get_log_entries(60, 70).await.unwrap().len(), 10);
@@ -207,7 +207,7 @@ async fn a_log_that_outgrew_its_bytes_says_where_to_cut_it() {
     log.close();
 }
 
-/// Damages a log with a hundred entries, and says how it is refused, at each start.
+/// Damages a log of a hundred entries; returns the error with which every start refuses it.
 async fn refusal(damage: impl FnOnce(&Path)) -> String {
     let folder = tempfile::tempdir().unwrap();
     let log = Log::open(folder.path());
@@ -226,7 +226,7 @@ async fn refusal(damage: impl FnOnce(&Path)) -> String {
     refused
 }
 
-/// Damages the write-ahead file, and checks that the refusal names it.
+/// Damages the WAL file, and checks that the error names it.
 async fn refusal_of_file(damage: impl FnOnce(&Path)) {
     let mut damaged = String::new();
     let refused = refusal(|raft| {
@@ -293,7 +293,7 @@ async fn a_log_that_is_gone_and_one_without_its_mark_are_refused() {
 
 #[tokio::test]
 async fn a_first_start_that_had_no_room_for_the_mark_is_followed_by_another() {
-    // What is left when nothing of it could be written, and where its size alone could be set.
+    // The mark file after its creation failed: empty, or with its size set but no content.
     for left in [Vec::new(), vec![0_u8; 1024]] {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("raft.synced"), left).unwrap();
@@ -341,7 +341,7 @@ async fn a_leader_that_has_other_entries_than_were_committed_here_is_found_out()
     let vote = |term| Vote { leader_id: RaftLeaderId::new(term, 1), committed: true };
     store.save_vote(&vote(3)).await.unwrap();
     let judged = |term, prev, entries: &[Entry]| state.contradiction(&vote(term), prev, entries).unwrap().is_some();
-    // Nothing is committed: the leader is always right.
+    // Nothing is committed, so the leader is always right.
     assert!(!judged(3, Some(log_id(2, 5)), &[entry(2, 6)]));
     store.save_committed(Some(log_id(1, 6))).await.unwrap();
     store.purge(log_id(1, 2)).await.unwrap();
@@ -352,9 +352,9 @@ async fn a_leader_that_has_other_entries_than_were_committed_here_is_found_out()
         (3, Some(log_id(1, 4)), vec![entry(1, 5), entry(2, 6), entry(2, 7)], true),
         (3, Some(log_id(1, 4)), vec![entry(1, 5), entry(1, 6), entry(2, 7)], false),
         (4, Some(log_id(2, 2)), vec![], true),
-        // What was purged is not known any more.
+        // Purged entries are no longer known.
         (4, Some(log_id(2, 1)), vec![], false),
-        // An append of an earlier term comes from a leader that leads no more.
+        // An append of an earlier term comes from a former leader.
         (2, Some(log_id(2, 6)), vec![], false),
     ];
     for (term, prev, entries, wrong) in table {

@@ -1,9 +1,8 @@
-//! The one thread that writes the logs and votes of all groups.
+//! The thread that writes the logs and votes of all groups.
 //!
-//! It drains its queue, writes what it found as one batch with one sync, and completes the writes of a group in the order in
-//! which they came. While it syncs, the next batch gathers: the time of a sync itself forms the batch. A delay is added only
-//! behind a batch that bore the commands of many callers. Votes, appends, truncations and purges share the queue, because none may
-//! overtake another of its group.
+//! It drains its queue, writes what it has found as one batch with one sync, and completes the writes of a group in
+//! order. The next batch gathers during the sync; only after a batch with the commands of many callers, the thread adds
+//! a delay. Votes, appends, truncations and purges share the queue, because the writes of a group must stay in order.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -24,33 +23,33 @@ use crate::supervise;
 use crate::telemetry;
 use crate::types::TypeConfig;
 
-/// Writes that may wait. A full queue holds back the Raft core that wants to write, and with it its proposers.
+/// Capacity of the queue. When it is full, the Raft core that wants to write waits, and with it its proposers.
 const QUEUE: usize = 8192;
-/// Bounds of one batch, so that the first write in it does not wait for too many others. The bytes are those of small writes, and
-/// once more those of large ones.
+/// Limits of one batch, so that its first write does not wait for too many others. Small and large writes may take up
+/// `BATCH_BYTES` each.
 const BATCH_WRITES: usize = 2048;
 const BATCH_BYTES: usize = 2 << 20;
-/// A larger write gives way to small ones of other groups.
+/// Writes larger than this let small ones of other groups go first.
 const SMALL: usize = 64 << 10;
 
-/// Behind a batch with so many bytes of entries the next one is not begun before this has passed since that one was, so that groups
-/// share syncs. Processors are busy where so much comes at once, and a sync costs an entry more of them than all else that the log
-/// does with it. Entries of a few callers are smaller; one whose messages are as large as this waits as well.
+/// After a batch with `FULL_BATCH` bytes of entries, the next one begins `PAUSE` after that batch began at the
+/// earliest, so that groups share syncs: at such a load CPUs are busy, and a sync costs more CPU per entry than all
+/// else that the log does. Entries of a few callers are smaller, unless their messages are that large.
 const FULL_BATCH: usize = 6 << 10;
 const PAUSE: Duration = Duration::from_millis(4);
 
-/// Encoded entries: one buffer, and where each ends in it.
+/// Encoded entries in one buffer, with the index and the end offset of each.
 #[derive(Default)]
 pub(crate) struct Encoded {
     pub(crate) bytes: Vec<u8>,
     pub(crate) ends: Vec<(u64, usize)>,
 }
 
-/// One write of one group.
+/// One write of one group, or of the writer itself.
 pub(crate) enum Write {
-    /// Appends entries. `number` counts the appends of the group; see [`super::cache::Cache`].
+    /// Appends entries. `number` counts the group's appends; see [`super::cache::Cache`].
     Append { group: Arc<GroupLog>, number: u64, entries: Encoded, done: IOFlushed<TypeConfig> },
-    /// Keeps a vote.
+    /// Stores a vote.
     Vote { group: Arc<GroupLog>, vote: Bytes, done: oneshot::Sender<io::Result<()>> },
     /// Deletes the entries from this index on.
     Truncate { group: Arc<GroupLog>, from: u64, done: oneshot::Sender<io::Result<()>> },
@@ -58,9 +57,9 @@ pub(crate) enum Write {
     Purge { group: Arc<GroupLog>, upto: u64, purged: Bytes, done: oneshot::Sender<io::Result<()>> },
     /// Deletes everything of a group.
     Erase { group: GroupId, done: oneshot::Sender<io::Result<()>> },
-    /// Completes when everything before it is on disk.
+    /// Completes when all earlier writes are on disk.
     Barrier { done: oneshot::Sender<io::Result<()>> },
-    /// Ends the writer when everything before it is on disk.
+    /// Stops the writer when all earlier writes are on disk.
     Stop { done: oneshot::Sender<io::Result<()>> },
 }
 
@@ -76,7 +75,7 @@ impl Write {
         }
     }
 
-    /// The group whose writes keep their order with this one; `None` for what comes behind all of them.
+    /// The group whose writes stay in order with this one; `None` if it must follow the earlier writes of all groups.
     fn group_id(&self) -> Option<GroupId> {
         match self {
             Self::Erase { group, .. } => Some(*group),
@@ -136,23 +135,23 @@ impl Write {
             | Self::Erase { done, .. }
             | Self::Barrier { done }
             | Self::Stop { done } => {
-                // The group may have been stopped while its write was on the way; the write itself stands.
+                // The group may have been stopped meanwhile; the write is valid all the same.
                 let _ = done.send(result);
             }
         }
     }
 }
 
-/// Where groups hand in their writes. The thread ends when all clones are dropped and the queue is empty.
+/// Queue of the writes of all groups. The thread ends when all clones are dropped and the queue is empty.
 #[derive(Clone)]
 pub(crate) struct Writer {
     queue: mpsc::Sender<Write>,
-    /// How long the last syncs took.
+    /// Durations of the latest syncs.
     pub(crate) syncs: Arc<Syncs>,
 }
 
 impl Writer {
-    /// Starts the thread; joining the handle after all writers are dropped waits for the last write.
+    /// Starts the thread. Joining the handle after all writers are dropped waits for the last write.
     pub(crate) fn start(disk: Arc<Disk>) -> io::Result<(Self, std::thread::JoinHandle<()>)> {
         let (queue, receiver) = mpsc::channel(QUEUE);
         let syncs = Arc::new(Syncs::default());
@@ -160,7 +159,7 @@ impl Writer {
         let work = move || {
             let written = supervise::noticed_in_thread("the log writer", || run(&disk, receiver, &noted));
             if written.is_none() {
-                // Nothing that it had in hand is known to be on disk, and nothing can be written any more.
+                // It is unknown which of its pending writes are on disk, and nothing more can be written.
                 disk.refuse("the log writer panicked; the lines above say where".to_owned());
             }
         };
@@ -168,12 +167,12 @@ impl Writer {
         Ok((Self { queue, syncs }, thread))
     }
 
-    /// Hands in a write; waits while the queue is full.
+    /// Enqueues a write; waits while the queue is full.
     pub(crate) async fn push(&self, write: Write) -> io::Result<()> {
         self.queue.send(write).await.map_err(|_| stopped())
     }
 
-    /// Hands in a write and waits until it is on disk.
+    /// Enqueues a write and waits until it is on disk.
     pub(crate) async fn written(&self, write: impl FnOnce(oneshot::Sender<io::Result<()>>) -> Write) -> io::Result<()> {
         let (done, result) = oneshot::channel();
         self.push(write(done)).await?;
@@ -185,14 +184,14 @@ fn stopped() -> io::Error {
     io::Error::other("the log writer has stopped")
 }
 
-/// How long after a batch with so many bytes of entries the next one begins at the earliest.
+/// Minimum time between the begin of a batch with this many bytes of entries and the next one.
 fn pause_after(entry_bytes: usize) -> Duration {
     if entry_bytes >= FULL_BATCH { PAUSE } else { Duration::ZERO }
 }
 
 fn run(disk: &Disk, mut queue: mpsc::Receiver<Write>, syncs: &Syncs) {
     let mut waiting = VecDeque::new();
-    // After a failed write nothing more is written: what came after it may depend on it.
+    // Nothing is written after a failed write: later writes may depend on it.
     let mut broken: Option<String> = None;
     let mut next_begins = Instant::now();
     loop {
@@ -218,8 +217,8 @@ fn run(disk: &Disk, mut queue: mpsc::Receiver<Write>, syncs: &Syncs) {
     }
 }
 
-/// Takes what is to be written next, and leaves the rest in its order. Of a group that has much to write, as one that catches up, a
-/// part waits, and all that it has behind it: the votes and entries of others do not.
+/// Takes the next batch and leaves the rest in order. If a group has a lot to write, as when it catches up, part of it
+/// waits, with all later writes of that group; votes and entries of other groups do not wait.
 fn next_batch(waiting: &mut VecDeque<Write>) -> Vec<Write> {
     let (mut batch, mut left) = (Vec::new(), VecDeque::new());
     let mut behind: HashSet<GroupId> = HashSet::new();
@@ -241,11 +240,11 @@ fn next_batch(waiting: &mut VecDeque<Write>) -> Vec<Write> {
 }
 
 fn write_all(disk: &Disk, writes: &[Write], syncs: &Syncs) -> io::Result<()> {
-    // An entry takes some bytes for its key; a batch that grows is copied each time.
+    // Reserves 64 bytes a write for keys: a batch that grows is copied each time.
     let mut batch = WriteBatch::with_capacity_bytes(writes.iter().map(|write| write.bytes() + 64).sum());
     for write in writes {
         write.add_to(&mut batch, disk);
-        // A group's commit position is never worth a sync of its own: it rides along.
+        // The group's commit position is written along; it is not worth a sync of its own.
         if let Some(group) = write.group()
             && let Some(committed) = group.take_unwritten_commit()
         {
@@ -275,7 +274,7 @@ mod tests {
 
     const LARGE: usize = BATCH_BYTES / 2;
 
-    /// The groups and sizes of the batches that come of what waits.
+    /// Groups and sizes of the batches that these waiting writes form.
     fn batches(waiting: impl IntoIterator<Item = (Option<GroupId>, usize)>) -> Vec<Vec<(Option<GroupId>, usize)>> {
         let folder = tempfile::tempdir().unwrap();
         let fatal: Fatal = Arc::new(|reason| panic!("{reason}"));

@@ -1,4 +1,4 @@
-//! openraft's state machine of one simulated group: feeds committed commands to the group's [`Machine`].
+//! openraft's state machine of one simulated group: passes committed commands to the group's [`Machine`].
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,16 +18,16 @@ use super::world::Observer;
 use crate::machine::{GroupId, Machine};
 use crate::types::{Entry, LogId, Membership, Reply, Snapshot, SnapshotMeta};
 
-/// What openraft hands around as a snapshot: a state at one moment.
+/// A snapshot as openraft passes it around: a state at one moment.
 pub(super) type SnapshotData = Arc<Stored>;
 
 pub(crate) struct Applier {
     life: Life,
     group: GroupId,
     disk: Arc<Disk>,
-    /// The state that is applied.
+    /// The applied state.
     pub(super) slot: Arc<Mutex<StateSlot>>,
-    /// Never contended: it makes the machine shareable, which openraft asks for.
+    /// Never contended; openraft requires the state machine to be `Sync`.
     machine: Mutex<Box<dyn Machine>>,
     observer: Arc<dyn Observer>,
 }
@@ -37,7 +37,7 @@ fn guarded<T>(group: GroupId, work: impl FnOnce() -> T) -> io::Result<T> {
 }
 
 impl Applier {
-    /// Takes a group's state from the disk, and lets the machine rebuild its memory.
+    /// Takes a group's state from the disk and restores the machine.
     pub(super) fn open(
         life: Life,
         group: GroupId,
@@ -46,7 +46,7 @@ impl Applier {
         observer: Arc<dyn Observer>,
     ) -> io::Result<Self> {
         let slot = disk.take_state(group);
-        // The log may be purged up to what is applied: that must not be lost to a power cut.
+        // The log may be purged up to the applied position, so that must survive a power failure.
         slot.lock().sync();
         guarded(group, || machine.restore(&slot.lock().now.state))?;
         Ok(Self { life, group, disk, slot, machine: Mutex::new(machine), observer })

@@ -1,4 +1,4 @@
-//! The dice of a run: everything that happens by chance is drawn from its seed, in the order in which it happens.
+//! Random numbers of a run: everything random is drawn from its seed, in the order in which it happens.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// Clones draw from the same dice.
+/// Clones draw from the same generator.
 #[derive(Clone)]
 pub struct Chance(Arc<Mutex<StdRng>>);
 
@@ -22,24 +22,24 @@ impl Chance {
         self.0.lock().random_range(range)
     }
 
-    /// One of these; `None` if there are none.
+    /// A random element; `None` if there are none.
     pub fn pick<'a, T>(&self, all: &'a [T]) -> Option<&'a T> {
         if all.is_empty() { None } else { all.get(self.among(0..all.len() as u64) as usize) }
     }
 
-    /// A time of `range`, to the microsecond.
+    /// A duration of `range`, in whole microseconds.
     pub fn time(&self, range: &Range<Duration>) -> Duration {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let (from, to) = (micros(range.start), micros(range.end));
         Duration::from_micros(if from < to { self.among(from..to) } else { from })
     }
 
-    /// Whether something happens that happens so many times in a thousand.
+    /// True with a probability of `per_mille` thousandths.
     pub fn hits(&self, per_mille: u32) -> bool {
         per_mille > 0 && self.among(0..1000) < u64::from(per_mille)
     }
 
-    /// Bytes for an id.
+    /// Random bits for an id.
     pub fn id(&self) -> u128 {
         self.0.lock().random()
     }

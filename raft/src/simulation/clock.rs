@@ -1,4 +1,4 @@
-//! The time of a run. Nothing waits for real: when no task can go on, time jumps to the next moment at which one can.
+//! Time of a simulated run. No task waits in real time: when all are blocked, time jumps to the next timer.
 
 use std::future::Future;
 use std::time::Duration;
@@ -8,22 +8,22 @@ use openraft::Instant as _;
 use openraft::async_runtime::AsyncRuntime;
 use openraft_rt_sim::{SimJoinHandle, SimRuntime};
 
-/// A moment of the run.
+/// An instant of the run.
 pub type Instant = openraft_rt_sim::SimInstant;
 
-/// Runs one simulation to its end. Tasks that it leaves behind end with it. Meanwhile [`crate::rt`] is of its time.
+/// Runs one simulation, and drops the tasks that it leaves behind. Meanwhile, [`crate::rt`] uses simulated time.
 pub fn run<F: Future>(seed: u64, simulation: F) -> F::Output {
-    // Tasks that end with the run may ask for the time, too.
+    // Tasks that are dropped with the run may ask for the time, too.
     let elapsed = || Instant::try_now().map_or(Duration::ZERO, Instant::elapsed_since_start);
     simulated::during(elapsed, || SimRuntime::with_seed(seed).block_on(simulation))
 }
 
-/// Whether this thread makes a run.
+/// Whether this thread is running a simulation.
 pub fn is_running() -> bool {
     simulated::is_running()
 }
 
-/// A moment of the run, for code that knows none of it.
+/// Converts an instant of the run for code that is unaware of the simulation.
 pub fn moment(at: Instant) -> std::time::Instant {
     simulated::moment(at.elapsed_since_start())
 }
@@ -36,7 +36,7 @@ pub async fn sleep(duration: Duration) {
     SimRuntime::sleep(duration).await;
 }
 
-/// Starts a task; it goes on when the handle is dropped.
+/// Spawns a task; it continues when the handle is dropped.
 pub fn spawn<T>(task: T) -> SimJoinHandle<T::Output>
 where
     T: Future + Send + 'static,
@@ -45,7 +45,7 @@ where
     SimRuntime::spawn(task)
 }
 
-/// What the future gives within a time; `None` when the time passes first.
+/// Output of the future; `None` if the time passes first.
 pub async fn within<F: Future + Send>(time: Duration, future: F) -> Option<F::Output> {
     SimRuntime::timeout(time, future).await.ok()
 }

@@ -1,8 +1,8 @@
-//! A node's disk: what a crash leaves of its logs, votes and states.
+//! A node's simulated disk: what a crash leaves of logs, votes and states.
 //!
-//! It keeps the promises of the real log writer, and no more: writes of all groups reach the disk in one order; what was
-//! reported as synced stays; of what was not, a crash leaves a part that begins with the oldest. States are never synced
-//! but for snapshots: a power cut throws them back, and the log brings them up again.
+//! It guarantees what the real log writer guarantees, and no more: writes of all groups reach the disk in one order;
+//! writes reported as synced survive; of the others, a crash leaves a prefix. States are synced only for snapshots: a
+//! power failure throws them back, and the log replays the rest.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -22,7 +22,7 @@ use super::world::Crash;
 use crate::machine::GroupId;
 use crate::types::{Entry, LogId, Vote};
 
-/// How often a state that is written happens to be on disk, too, in thousandths.
+/// Probability that a written state reaches the disk, in thousandths.
 const STATE_FLUSHED: u32 = 50;
 
 /// One group's log and vote.
@@ -40,11 +40,11 @@ pub(super) enum Change {
     Vote(Vote),
     Committed(Option<LogId>),
     Append(Vec<Entry>),
-    /// Cuts off what comes after.
+    /// Removes all later entries.
     Truncate(Option<LogId>),
     Purge(LogId),
     Erase,
-    /// Nothing: to be told when everything before it is synced.
+    /// Changes nothing; completes when everything before it is synced.
     Barrier,
 }
 
@@ -73,7 +73,7 @@ impl LogImage {
     }
 }
 
-/// Who is told that a change is synced.
+/// Whom to tell that a change is synced.
 pub(super) enum Done {
     Core(IOFlushed<SimulatedTypes>),
     Caller(oneshot::Sender<io::Result<()>>),
@@ -86,7 +86,7 @@ pub(super) struct Write {
     pub(super) done: Done,
 }
 
-/// A group's state: as the process sees it, and as a power cut would leave it.
+/// A group's state: as the process sees it, and as a power failure would leave it.
 #[derive(Clone, Default)]
 pub(super) struct StateSlot {
     pub(super) now: Stored,
@@ -94,7 +94,7 @@ pub(super) struct StateSlot {
 }
 
 impl StateSlot {
-    /// All of the state is on disk.
+    /// Puts the whole state on disk.
     pub(super) fn sync(&mut self) -> Arc<Stored> {
         self.safe = Arc::new(self.now.clone());
         self.safe.clone()
@@ -103,16 +103,16 @@ impl StateSlot {
 
 #[derive(Default)]
 struct Inner {
-    /// Which start of the node may write.
+    /// The node's current start; only that may write.
     start: u64,
     logs: BTreeMap<GroupId, LogImage>,
     states: BTreeMap<GroupId, Arc<Mutex<StateSlot>>>,
-    /// Not handed to the disk yet, oldest first.
+    /// Changes that have not been passed to the disk yet, oldest first.
     waiting: VecDeque<Write>,
-    /// Handed to the disk and not reported.
+    /// Changes that the disk is writing.
     writing: Vec<Write>,
     latency: Range<Duration>,
-    /// Made so far.
+    /// Number of syncs so far.
     syncs: u64,
 }
 
@@ -132,23 +132,23 @@ impl Disk {
         Arc::new(Self { inner: Mutex::new(inner), more: Notify::new(), chance })
     }
 
-    /// How long a sync takes from now on.
+    /// Sets how long a sync takes from now on.
     pub(super) fn set_latency(&self, latency: Range<Duration>) {
         self.inner.lock().latency = latency;
     }
 
-    /// Syncs made so far.
+    /// Number of syncs so far.
     pub(super) fn syncs(&self) -> u64 {
         self.inner.lock().syncs
     }
 
-    /// Begins the `start`-th life of the node on this disk.
+    /// Begins the node's life number `start` on this disk.
     pub(super) fn begin(self: &Arc<Self>, start: u64) {
         self.inner.lock().start = start;
         clock::spawn(self.clone().write(start));
     }
 
-    /// What is left when the process dies, or the machine loses its power.
+    /// Leaves what survives when the process dies, or the machine loses power.
     pub(super) fn crash(&self, crash: Crash) {
         let mut inner = self.inner.lock();
         inner.start = 0;
@@ -158,7 +158,7 @@ impl Disk {
         for write in unsynced.into_iter().take(kept) {
             inner.logs.entry(write.group).or_default().change(&write.change);
         }
-        // New slots: tasks of the old life may go on for a moment, and must change nothing.
+        // New slots: tasks of the old life may run on for a moment, and must change nothing.
         for slot in inner.states.values_mut() {
             let mut left = slot.lock().clone();
             if crash == Crash::PowerCut {
@@ -170,7 +170,7 @@ impl Disk {
         self.more.notify_one();
     }
 
-    /// Groups that have anything here.
+    /// Groups with any data on this disk.
     pub(super) fn groups(&self) -> Vec<GroupId> {
         self.inner.lock().logs.keys().copied().collect()
     }
@@ -179,7 +179,7 @@ impl Disk {
         self.inner.lock().logs.entry(group).or_default().clone()
     }
 
-    /// The state of a group, for a new life of the group: whoever had it before changes nothing any more.
+    /// A group's state for a new life of the group; the former owner of the slot can no longer change it.
     pub(super) fn take_state(&self, group: GroupId) -> Arc<Mutex<StateSlot>> {
         let mut inner = self.inner.lock();
         let left = inner.states.get(&group).map(|slot| slot.lock().clone()).unwrap_or_default();
@@ -192,7 +192,7 @@ impl Disk {
         self.inner.lock().states.remove(&group);
     }
 
-    /// Whether what was just written of a state happens to reach the disk.
+    /// Whether a state that was just written happens to reach the disk.
     pub(super) fn flushes_state(&self) -> bool {
         self.chance.hits(STATE_FLUSHED)
     }
@@ -215,7 +215,7 @@ impl Disk {
         result.await.unwrap_or_else(|_| Err(gone()))
     }
 
-    /// The log writer: takes all that waits, syncs it in one go, and reports it in order.
+    /// The log writer: takes all waiting changes, syncs them together, and completes them in order.
     async fn write(self: Arc<Self>, start: u64) {
         loop {
             let latency = {
@@ -249,7 +249,7 @@ impl Disk {
             for write in written {
                 match write.done {
                     Done::Core(done) => done.io_completed(Ok(())),
-                    // Whoever asked may have stopped waiting.
+                    // The caller may have given up.
                     Done::Caller(done) => drop(done.send(Ok(()))),
                     Done::Nobody => {}
                 }

@@ -1,4 +1,4 @@
-//! One simulated group on one node, as its users see it: [`crate::group::Group`] on simulated time.
+//! Handle of one simulated group on one node: [`crate::group::Group`] on simulated time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::group::{
 use crate::machine::{GroupId, Position, View};
 use crate::types::{Command, Waiter, term_of};
 
-/// Between two looks at what may have changed.
+/// Polling interval.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// A handle of one group in one life of its node.
@@ -53,17 +53,17 @@ impl SimulatedGroup {
         self.raft().is_some()
     }
 
-    /// Whether the group has never had members here: no log, no vote.
+    /// Whether this replica has no log entry and no vote, and so has never had members.
     pub fn is_pristine(&self) -> bool {
         self.shared.is_pristine(self.life, self.id)
     }
 
-    /// Gives a pristine group its first members; a group that has members already is left alone.
+    /// Gives a pristine group its first members; does nothing if the group has members.
     pub async fn initialize(&self, members: BTreeSet<NodeId>) -> Result<(), ChangeError> {
         initialized(self.raft().ok_or(ChangeError::Stopped)?.initialize(members).await)
     }
 
-    /// Enqueues a command and returns at once; commands stand in the log in the order of these calls.
+    /// Enqueues a command and returns at once. The log keeps the order of these calls.
     pub fn submit(
         &self,
         command: Bytes,
@@ -79,12 +79,12 @@ impl SimulatedGroup {
         let (shared, life) = (self.shared.clone(), self.life);
         Ok(async move {
             let result = result.await.map_or(Err(ProposeError::Unknown), outcome::<SimulatedTypes>);
-            // What a dead node learns, nobody hears.
+            // No caller may learn what a dead node finds out.
             if shared.router.lives(life) { result } else { Err(ProposeError::Unknown) }
         })
     }
 
-    /// Submits a command and waits for its answer.
+    /// Submits a command and waits for its reply.
     pub async fn propose(&self, command: Bytes, patience: Duration) -> Result<Bytes, ProposeError> {
         let pending = self.submit(command)?;
         clock::within(patience, pending).await.unwrap_or(Err(ProposeError::Unknown))
@@ -105,13 +105,12 @@ impl SimulatedGroup {
         self.shared.quorum_contact(self.life, self.id)
     }
 
-    /// On the leader: the last index that each other member is known to hold.
+    /// On the leader: the last log index that each other member is known to hold.
     pub fn replicated(&self) -> BTreeMap<NodeId, Option<u64>> {
         self.metrics(replicated).unwrap_or_default()
     }
 
-    /// The last index of the log and the last that is applied, of a leader that a quorum has just answered; `None` of anybody
-    /// else.
+    /// Last log index and last applied index of a leader that a quorum has just answered; `None` on any other node.
     pub fn leads_at(&self) -> Option<(u64, u64)> {
         let contact = self.quorum_contact()?;
         if clock::now() - contact > self.shared.config.timing.election_min {
@@ -121,7 +120,7 @@ impl SimulatedGroup {
         Some((standing.last, standing.applied))
     }
 
-    /// An index such that a state that has applied it shows everything that was answered before this call.
+    /// Returns an index such that a state that has applied it includes everything that was answered before this call.
     pub async fn read_index(&self, patience: Duration) -> Result<u64, ReadError> {
         let deadline = clock::now() + patience;
         loop {
@@ -164,13 +163,13 @@ impl SimulatedGroup {
         Ok(())
     }
 
-    /// Returns when the local state shows everything that was answered before this call, on any node.
+    /// Returns once the local state includes everything that any node answered before this call.
     pub async fn linearizable(&self, patience: Duration) -> Result<(), ReadError> {
         let index = self.read_index(patience).await?;
         self.wait_applied(index, patience).await
     }
 
-    /// Hands leadership to a voter, and returns when this node sees it lead.
+    /// Transfers leadership to the voter `to`; returns once this node sees it as the leader.
     pub async fn transfer_leader(&self, to: NodeId, patience: Duration) -> Result<(), ChangeError> {
         let deadline = clock::now() + patience;
         let raft = self.raft().ok_or(ChangeError::Stopped)?;
@@ -187,38 +186,38 @@ impl SimulatedGroup {
         }
     }
 
-    /// Adds a node that replicates and does not vote.
+    /// Adds a learner.
     pub async fn add_learner(&self, node: NodeId, patience: Duration) -> Result<(), ChangeError> {
         let raft = self.raft().ok_or(ChangeError::Stopped)?;
         changed(clock::within(patience, raft.add_learner(node, (), false)).await.ok_or(()))
     }
 
-    /// Makes these nodes the voters; earlier ones that are not among them leave the group.
+    /// Makes `voters` the group's voters; former voters that are not among them leave the group.
     pub async fn change_members(&self, voters: BTreeSet<NodeId>, patience: Duration) -> Result<(), ChangeError> {
         let raft = self.raft().ok_or(ChangeError::Stopped)?;
         changed(clock::within(patience, raft.change_membership(voters, false)).await.ok_or(()))
     }
 
-    /// Takes learners out of the group.
+    /// Removes learners from the group.
     pub async fn remove_learners(&self, nodes: BTreeSet<NodeId>, patience: Duration) -> Result<(), ChangeError> {
         let raft = self.raft().ok_or(ChangeError::Stopped)?;
         let change = raft.change_membership(openraft::ChangeMembers::RemoveNodes(nodes), false);
         changed(clock::within(patience, change).await.ok_or(()))
     }
 
-    /// Where the local state stands; `None` when the group does not run.
+    /// Position of the local state; `None` if the group does not run.
     pub fn position(&self) -> Option<Position> {
         Some(self.shared.slot(self.life, self.id)?.lock().now.position())
     }
 
-    /// Reads the local state as it is applied.
+    /// Reads the local state that is applied.
     pub fn view<T>(&self, with: impl FnOnce(&dyn View) -> T) -> Option<T> {
         let slot = self.shared.slot(self.life, self.id)?;
         let slot = slot.lock();
         Some(with(&slot.now.state))
     }
 
-    /// The applied index and the hash of the state there.
+    /// The applied index and the state's hash at that index.
     pub fn state_hash(&self) -> Option<(u64, u64)> {
         let slot = self.shared.slot(self.life, self.id)?;
         let slot = slot.lock();

@@ -1,4 +1,4 @@
-//! One group's log and vote as openraft sees them: memory, with the disk's promises behind it.
+//! One group's log and vote, as openraft sees them: in memory, backed by the simulated disk.
 
 use std::fmt::Debug;
 use std::io;
@@ -15,20 +15,20 @@ use super::world::Flaw;
 use crate::machine::GroupId;
 use crate::types::{Entry, LogId, Vote};
 
-/// Clones share the log.
+/// A group's log store. Clones share the log.
 #[derive(Clone)]
 pub(super) struct LogStore {
     group: GroupId,
     disk: Arc<Disk>,
-    /// The node's life that the store belongs to.
+    /// The node's start that the store belongs to.
     start: u64,
-    /// The log with all that was asked of it, synced or not.
+    /// The log with all requested changes, synced or not.
     memory: Arc<Mutex<LogImage>>,
     flaw: Option<Flaw>,
 }
 
 impl LogStore {
-    /// Nothing may be on its way to the disk for the group.
+    /// No change of the group may be pending on the disk.
     pub(super) fn open(group: GroupId, disk: Arc<Disk>, start: u64, flaw: Option<Flaw>) -> Self {
         let memory = Arc::new(Mutex::new(disk.log(group)));
         Self { group, disk, start, memory, flaw }
@@ -78,7 +78,7 @@ impl RaftLogStorage<SimulatedTypes> for LogStore {
         self.written(Change::Vote(*vote)).await
     }
 
-    /// Not synced by itself: it goes with the writes before and after it.
+    /// Not synced on its own: it is written with the changes around it.
     async fn save_committed(&mut self, committed: Option<LogId>) -> Result<(), io::Error> {
         self.push(Change::Committed(committed), Done::Nobody)
     }

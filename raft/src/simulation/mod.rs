@@ -1,13 +1,13 @@
-//! Raft groups on simulated time, disks and wires: one seed is one run, and the same run whenever it is made again.
+//! Raft groups on simulated time, disks and network: a seed determines a run, which is the same each time.
 //!
-//! Real are openraft with this gateway's settings, the rules of [`crate::group`] and the machines. Simulated are the clock
-//! and the scheduler (`openraft-rt-sim`), the log's disk, the state's disk, and the way between nodes.
+//! openraft with this gateway's settings, the rules of [`crate::group`] and the machines are real. The clock and the
+//! scheduler (`openraft-rt-sim`), the disks of log and state, and the network are simulated.
 //!
-//! - [`world`]: the nodes of one run: started, crashed, started again; what they run.
-//! - [`group`]: one Raft group on one node, as its users see it.
-//! - [`router`]: the way between nodes: loss, delay, doubles, other orders, cuts.
-//! - [`clock`], [`chance`]: the time and the dice of the run.
-//! - `disk`, `log`, `applier`, `network`: what stands in for the host's files and sockets.
+//! - [`world`]: the nodes of a run: starts, crashes and restarts them.
+//! - [`group`]: handle of one Raft group on one node.
+//! - [`router`]: the network: loss, delay, duplication, reordering, cuts.
+//! - [`clock`], [`chance`]: time and random numbers of the run.
+//! - `disk`, `log`, `applier`, `network`: replace the host's files and sockets.
 
 mod applier;
 pub mod chance;

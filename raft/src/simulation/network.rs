@@ -27,10 +27,10 @@ use crate::network::Timeouts;
 use crate::replication::{commit_patience, pipelined};
 use crate::types::{Command, Snapshot, Vote};
 
-/// How long a snapshot may take; the states are small.
+/// Timeout of a snapshot; the states are small.
 const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(15);
 
-/// Above how many bytes of commands [`Flaw::NoLongAppends`] loses an append.
+/// Bytes of commands above which [`Flaw::NoLongAppends`] drops an append.
 const LONG_APPEND: usize = 4 << 10;
 
 type Error = RPCError<SimulatedTypes>;
@@ -44,7 +44,7 @@ fn bytes_of(request: &AppendEntriesRequest<SimulatedTypes>) -> usize {
     request.entries.iter().map(|entry| bytes(&entry.payload)).sum()
 }
 
-/// Makes the networks of one group in one life of its node.
+/// Creates the networks of one group in one life of its node.
 pub(super) struct Factory {
     pub(super) shared: Arc<Shared>,
     pub(super) life: Life,
@@ -62,7 +62,7 @@ impl RaftNetworkFactory<SimulatedTypes> for Factory {
     }
 }
 
-/// The way of one group to one peer.
+/// Connection of one group to one peer.
 pub(super) struct Network {
     shared: Arc<Shared>,
     life: Life,
@@ -73,8 +73,8 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// Asks the group at the other end, where `find` finds it and `serve` is given it and the request. An error there is silence here, as
-    /// the host has it.
+    /// Sends a request to the group at the other end: `find` looks it up there, and `serve` handles the request. An
+    /// error there means no answer, as with the host.
     fn ask<Q, A, S, F>(
         &self,
         action: RPCTypes,

@@ -1,4 +1,4 @@
-//! The way between nodes: what is sent may come late, never, twice, or behind what was sent after it.
+//! Network between the nodes: messages may be delayed, lost, duplicated or reordered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -14,26 +14,26 @@ use tokio::sync::oneshot;
 use super::chance::Chance;
 use super::clock::{self, Instant};
 
-/// How long it takes to notice that nobody listens at the other end.
+/// How long it takes to notice that no node listens at the other end.
 const REFUSED_AFTER: Duration = Duration::from_millis(1);
 
 /// One life of a node, from a start to a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Life {
     pub node: NodeId,
-    /// Counts the node's starts from 1.
+    /// Number of the node's start, from 1.
     pub start: u64,
 }
 
-/// How bad the way is. Rates are in thousandths of all messages, questions and answers alike.
+/// Quality of the network. Rates are in thousandths of all messages, requests and answers alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Weather {
     pub delay: Range<Duration>,
     pub lost: u32,
     pub doubled: u32,
-    /// Overtaken by what is sent after them; all others keep their order.
+    /// Messages that later ones may overtake; all others stay in order.
     pub overtaken: u32,
-    /// Take ten times as long.
+    /// Messages that take ten times as long.
     pub late: u32,
 }
 
@@ -48,23 +48,23 @@ impl Weather {
     };
 }
 
-/// Why a question has no answer.
+/// Why a request has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unanswered {
-    /// The request may have arrived, or not.
+    /// The request may or may not have arrived.
     TimedOut,
-    /// Nobody was there; it certainly did not arrive.
+    /// No node was there; the request has certainly not arrived.
     Unreachable,
 }
 
 struct Inner {
     weather: Weather,
-    /// Ways that carry nothing, from and to.
+    /// Blocked directions, as (from, to).
     cut: BTreeSet<(NodeId, NodeId)>,
     up: BTreeMap<NodeId, u64>,
-    /// Nodes from and to which nothing moves until then; it is not lost.
+    /// Nodes whose messages are all held up until then; none is lost.
     stalled: BTreeMap<NodeId, Instant>,
-    /// When the last message that keeps its place comes out of each way.
+    /// For each direction: when the last message that stays in order arrives.
     last: BTreeMap<(NodeId, NodeId), Instant>,
 }
 
@@ -86,7 +86,7 @@ impl Router {
         Arc::new(Self { inner: Mutex::new(inner), chance, carried: AtomicU64::new(0) })
     }
 
-    /// Messages from one node to another so far, questions and answers alike.
+    /// Messages between different nodes so far, requests and answers alike.
     pub fn carried(&self) -> u64 {
         self.carried.load(Ordering::Relaxed)
     }
@@ -95,17 +95,17 @@ impl Router {
         self.inner.lock().weather = weather;
     }
 
-    /// Lets nothing through from one node to another; the other direction stays as it is.
+    /// Blocks all messages from one node to another; the other direction is unaffected.
     pub fn cut(&self, from: NodeId, to: NodeId) {
         self.inner.lock().cut.insert((from, to));
     }
 
-    /// Holds up everything from and to a node for a time.
+    /// Holds up all messages from and to a node for a time.
     pub fn stall(&self, node: NodeId, time: Duration) {
         self.inner.lock().stalled.insert(node, clock::now() + time);
     }
 
-    /// Opens all ways again.
+    /// Removes all cuts and stalls.
     pub fn mend(&self) {
         let mut inner = self.inner.lock();
         inner.cut.clear();
@@ -125,7 +125,7 @@ impl Router {
         self.inner.lock().up.get(&life.node) == Some(&life.start)
     }
 
-    /// The life in which a node is up.
+    /// The current life of a node that is up.
     pub fn life_of(&self, node: NodeId) -> Option<Life> {
         self.inner.lock().up.get(&node).map(|start| Life { node, start: *start })
     }
@@ -134,7 +134,7 @@ impl Router {
         self.inner.lock().cut.contains(&(from, to))
     }
 
-    /// How long each copy of a message takes; none for one that is lost.
+    /// Delay of each copy of a message; empty if it is lost.
     fn copies(&self, from: NodeId, to: NodeId) -> Vec<Duration> {
         let mut inner = self.inner.lock();
         let weather = inner.weather.clone();
@@ -167,8 +167,8 @@ impl Router {
         delays
     }
 
-    /// Sends a question at once, in the order of these calls, and gives its answer later. `serve` answers it at the other
-    /// end, once for each copy that arrives; where it has nothing to say, the asker hears nothing.
+    /// Sends a request at once, in the order of these calls; resolves to its answer. `serve` runs at the receiver for
+    /// each copy that arrives; if it returns `None`, the sender gets no answer.
     pub fn call<A, S, F>(
         self: &Arc<Self>,
         from: Life,
@@ -182,7 +182,7 @@ impl Router {
         F: Future<Output = Option<A>> + Send,
     {
         let (answer, answered) = oneshot::channel();
-        // Held by the asker, too: when all copies are lost, it does not know that, and waits.
+        // Held by the sender too: if all copies are lost, it has to wait for the timeout.
         let answer = Arc::new(Mutex::new(Some(answer)));
         let refused = !self.lives(from) || self.life_of(to).is_none();
         if !refused {
@@ -190,7 +190,7 @@ impl Router {
                 let (router, answer, serve) = (self.clone(), answer.clone(), serve.clone());
                 clock::spawn(async move {
                     clock::sleep(delay).await;
-                    // A cut also stops what is on its way.
+                    // A cut also drops messages in flight.
                     if router.is_cut(from.node, to) {
                         return;
                     }
@@ -205,7 +205,7 @@ impl Router {
                         && router.lives(from)
                         && let Some(answer) = answer.lock().take()
                     {
-                        // The asker may have given up.
+                        // The sender may have given up.
                         let _ = answer.send(reply);
                     }
                 });

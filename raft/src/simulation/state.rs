@@ -1,10 +1,10 @@
-//! A group's state on a simulated disk, with a hash that every write keeps up to date.
+//! A group's state on a simulated disk, with a hash that every write updates.
 
 use crate::machine::{MemoryState, Pairs, Position, State, View};
 use crate::state::disk::Fnv;
 use crate::types::{LogId, Membership, SnapshotMeta, term_of};
 
-/// Keys and values, and the sum of the hashes of all pairs, by which replicas can be compared after every entry.
+/// Pairs and the sum of their hashes, by which replicas are compared after every entry.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HashedState {
     pairs: MemoryState,
@@ -12,7 +12,7 @@ pub(super) struct HashedState {
 }
 
 impl HashedState {
-    /// Loses its last pair, as a transfer would that forgets its end.
+    /// Drops the last pair, like a transfer that is cut short.
     pub(super) fn lose_last(&mut self) {
         let last = self.pairs.iter().next_back().map(|(key, _)| key.to_vec());
         if let Some(last) = last {
@@ -50,7 +50,7 @@ impl State for HashedState {
     }
 }
 
-/// A state with the position that it stands for.
+/// A state and its position.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stored {
     pub(super) state: HashedState,

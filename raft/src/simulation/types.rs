@@ -1,4 +1,4 @@
-//! openraft's types on simulated time: those of [`crate::types`] but for the runtime.
+//! openraft's types on simulated time: those of [`crate::types`] except the runtime.
 
 use super::applier::Applier;
 use crate::types::gateway_types;

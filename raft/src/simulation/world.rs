@@ -1,4 +1,4 @@
-//! The nodes of one run.
+//! The nodes of a simulated run.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -23,52 +23,52 @@ use crate::group::{ReadError, confirm_leader, quorum_contact};
 use crate::host::{LogLimits, Timing, config};
 use crate::machine::{GroupId, Machine, Position};
 
-/// Waits before a group that died is built again.
+/// Delay before a group that died is restarted.
 const REBUILD_AFTER: Duration = Duration::from_millis(100);
 
 /// How a node dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
-    /// The process is gone; what it had written stays.
+    /// The process dies; everything it has written survives.
     Kill,
-    /// The machine is gone, too, and with it what was not synced.
+    /// The machine loses power; what was not synced is lost.
     PowerCut,
 }
 
-/// A fault of the storage or of the transfers that is put in on purpose, to see that it is found.
+/// A deliberate bug in the storage or the network, to check that the simulation finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     /// Entries are reported as synced before they are.
     SkipSync,
-    /// Votes are given before they are synced.
+    /// Votes are granted before they are synced.
     ForgetVote,
-    /// A node that has just started votes at once, whatever it had promised before.
+    /// A node votes right after its start, whatever it had promised before.
     VoteAtOnce,
     /// A snapshot arrives without its last pair.
     CutSnapshot,
-    /// Appends above a size get lost, as by a transport that refuses them; heartbeats come through.
+    /// Appends above a certain size are lost, as by a transport that refuses them; heartbeats get through.
     NoLongAppends,
 }
 
-/// Is told what the replicas do, as they do it.
+/// Observes the replicas.
 pub trait Observer: Send + Sync + 'static {
-    /// A replica has applied the entry at `at`, and its state has this hash.
+    /// A replica has applied the entry at `at`; its state now has this hash.
     fn applied(&self, life: Life, group: GroupId, at: Position, hash: u64);
 
-    /// A replica has put a snapshot in place.
+    /// A replica has installed a snapshot.
     fn installed(&self, life: Life, group: GroupId, at: Position, hash: u64);
 
-    /// openraft stopped a group for good; it is built again.
+    /// openraft stopped a group for good; it will be restarted.
     fn died(&self, life: Life, group: GroupId, reason: &str);
 }
 
-/// Makes the machine of a group on a node; called again whenever the group is built again.
+/// Creates a group's machine on a node; called again whenever the group is restarted.
 pub type Machines = Box<dyn Fn(Life, GroupId) -> Box<dyn Machine> + Send + Sync>;
 
 pub struct WorldConfig {
     pub timing: Timing,
     pub limits: LogLimits,
-    /// How long a sync of the log takes.
+    /// Duration of a sync of the log.
     pub sync: Range<Duration>,
     pub flaw: Option<Flaw>,
     pub machines: Machines,
@@ -77,7 +77,7 @@ pub struct WorldConfig {
 
 struct Running {
     raft: Raft,
-    /// Until then it gives nobody its vote, itself neither; see [`crate::group::Running`].
+    /// Until this instant, the replica grants no votes, not even its own; see [`crate::group::Running`].
     votes_from: Instant,
     contacts: Arc<Contacts<Instant>>,
     slot: Arc<Mutex<StateSlot>>,
@@ -86,11 +86,11 @@ struct Running {
 struct Node {
     disk: Arc<Disk>,
     starts: u64,
-    /// The groups that run; none while the node is down.
+    /// The running groups; empty while the node is down.
     groups: BTreeMap<GroupId, Running>,
 }
 
-/// What all parts of a run share.
+/// State shared by all parts of a run.
 pub(super) struct Shared {
     pub(super) config: WorldConfig,
     pub(super) router: Arc<Router>,
@@ -103,12 +103,12 @@ impl Shared {
         self.running(life, group, |running| running.raft.clone())
     }
 
-    /// The group, and what its followers have answered.
+    /// The group, and the answers of its followers.
     pub(super) fn leading(&self, life: Life, group: GroupId) -> Option<(Raft, Arc<Contacts<Instant>>)> {
         self.running(life, group, |running| (running.raft.clone(), running.contacts.clone()))
     }
 
-    /// When the group had last asked, as its leader, what a quorum has answered since.
+    /// When the leader sent the latest message that a quorum has answered.
     pub(super) fn quorum_contact(&self, life: Life, group: GroupId) -> Option<Instant> {
         let (raft, contacts) = self.leading(life, group)?;
         let metrics = raft.metrics();
@@ -116,14 +116,14 @@ impl Shared {
         quorum_contact(&metrics, life.node, &contacts, clock::now())
     }
 
-    /// An index for reads, from the leader that this node is.
+    /// Read index of this node as the leader.
     pub(super) async fn read_index(&self, life: Life, group: GroupId, patience: Duration) -> Result<u64, ReadError> {
         let (raft, contacts) = self.leading(life, group).ok_or(ReadError::Stopped)?;
         let confirmed = confirm_leader(&raft, life.node, patience, &contacts, clock::now);
         clock::within(patience, confirmed).await.unwrap_or(Err(ReadError::NoLeader))
     }
 
-    /// The group, where it gives votes already.
+    /// The group, if it grants votes already.
     pub(super) fn voter(&self, life: Life, group: GroupId) -> Option<Raft> {
         let now = clock::now();
         self.running(life, group, |running| (running.votes_from <= now).then(|| running.raft.clone())).flatten()
@@ -145,10 +145,10 @@ impl Shared {
         if !self.router.lives(life) { None } else { self.nodes.lock().get(&life.node)?.groups.get(&group).map(with) }
     }
 
-    /// Builds a group from what is on the node's disk, and puts it in place of an earlier one.
+    /// Starts a group from what is on the node's disk, in place of an earlier one.
     async fn build(self: &Arc<Self>, life: Life, group: GroupId) -> Result<Raft, String> {
         let disk = self.nodes.lock().get(&life.node).map(|node| node.disk.clone()).ok_or("no such node")?;
-        // What a former life of the group had asked for counts as part of its log.
+        // Changes requested by the group's former life belong to its log: wait for them.
         disk.written(life.start, group, Change::Barrier).await.map_err(|error| error.to_string())?;
         let pristine = self.is_pristine(life, group);
         let abstains = if pristine || self.config.flaw == Some(Flaw::VoteAtOnce) {
@@ -174,7 +174,7 @@ impl Shared {
         Ok(raft)
     }
 
-    /// Watches a group, and builds it again when it dies while its node lives.
+    /// Watches a group, and restarts it when it dies, as long as its node lives.
     async fn watch(self: Arc<Self>, life: Life, group: GroupId, mut raft: Raft) {
         loop {
             let mut metrics = raft.metrics();
@@ -205,7 +205,7 @@ impl Shared {
     }
 }
 
-/// The nodes of a run, the way between them and what they run. Clones share it.
+/// The nodes of a run, the network between them, and what they run. Clones share it.
 #[derive(Clone)]
 pub struct World {
     shared: Arc<Shared>,
@@ -221,19 +221,19 @@ impl World {
         &self.shared.router
     }
 
-    /// Syncs of all logs so far.
+    /// Number of syncs of all logs so far.
     pub fn syncs(&self) -> u64 {
         self.shared.nodes.lock().values().map(|node| node.disk.syncs()).sum()
     }
 
-    /// How long the syncs of a node take from now on.
+    /// Sets how long a node's syncs take from now on.
     pub fn set_sync(&self, node: NodeId, latency: Range<Duration>) {
         if let Some(node) = self.shared.nodes.lock().get(&node) {
             node.disk.set_latency(latency);
         }
     }
 
-    /// Starts a node on its disk, with the groups that are there, and says which life of it this is.
+    /// Starts a node on its disk, with the groups that are there; returns the new life.
     pub async fn start(&self, node: NodeId) -> Life {
         let (life, disk) = {
             let mut nodes = self.shared.nodes.lock();
@@ -263,12 +263,12 @@ impl World {
             std::mem::take(&mut node.groups)
         };
         for running in groups.into_values() {
-            // Nothing of it reaches anybody any more; this only ends its tasks.
+            // None of its messages are delivered any more; this only ends its tasks.
             clock::spawn(async move { running.raft.shutdown().await });
         }
     }
 
-    /// Opens a group on a node, unless it is open or the life is over.
+    /// Opens a group on a node, unless it is open or the life has ended.
     pub async fn open(&self, life: Life, group: GroupId) {
         if !self.shared.router.lives(life) || self.shared.raft(life, group).is_some() {
             return;
@@ -277,13 +277,13 @@ impl World {
             Ok(raft) => {
                 clock::spawn(self.shared.clone().watch(life, group, raft));
             }
-            // A node that is gone meanwhile needs no group.
+            // If the node has crashed meanwhile, the failure does not matter.
             Err(reason) if self.shared.router.lives(life) => self.shared.config.observer.died(life, group, &reason),
             Err(_) => {}
         }
     }
 
-    /// Stops a group on a node that is no member of it any more, and removes what is there of it.
+    /// Stops a group on a node that is no longer a member, and deletes its log and state.
     pub async fn remove(&self, life: Life, group: GroupId) {
         let running = {
             let mut nodes = self.shared.nodes.lock();
@@ -291,10 +291,10 @@ impl World {
             node.and_then(|node| Some((node.groups.remove(&group)?, node.disk.clone())))
         };
         let Some((running, disk)) = running else { return };
-        // A core that died before leaves nothing to stop.
+        // A core that died before has nothing to stop.
         let _ = running.raft.shutdown().await;
-        // The log first, as the host does it. A crash in between leaves a state without a log, which the next start of
-        // the group takes for what it was.
+        // The log first, as in the host. A crash in between leaves a state without a log, which the group's next start
+        // takes for a current one.
         if disk.written(life.start, group, Change::Erase).await.is_ok() {
             disk.erase_state(group);
         }
@@ -306,7 +306,7 @@ impl World {
         nodes.get(&life.node).map(|node| node.groups.keys().copied().collect()).unwrap_or_default()
     }
 
-    /// A group on a node. The handle stays valid when the group is built again, and fails when the node's life ends.
+    /// Handle of a group on a node. It stays valid when the group is restarted, and fails when the node's life ends.
     pub fn group(&self, life: Life, group: GroupId) -> SimulatedGroup {
         SimulatedGroup { shared: self.shared.clone(), life, id: group }
     }

@@ -1,4 +1,4 @@
-//! openraft's state machine of one group: feeds committed commands to the group's [`Machine`] and writes what it does.
+//! openraft's state machine of one group: passes committed commands to the group's [`Machine`] and writes its changes.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -32,20 +32,20 @@ use crate::supervise;
 use crate::telemetry;
 use crate::types::{LogId, Membership, Reply, Snapshot, SnapshotMeta, TypeConfig, term_of};
 
-/// Bounds of one batch: what is answered late, and what is held in memory.
+/// Limits of one batch: they bound the delay of answers, and the memory for the changes.
 const BATCH_ENTRIES: usize = 1024;
 const BATCH_BYTES: usize = 4 << 20;
 const BATCH_TIME: Duration = Duration::from_millis(4);
 
 /// The state machine of one group.
 ///
-/// It holds the group's apply right for as long as it lives: when a group is rebuilt, the new one can start only when
-/// the old one has stopped touching the state.
+/// It holds the group's apply right while it lives: when a group is restarted, the new state machine can start only
+/// once the old one no longer touches the state.
 pub(crate) struct Applier {
     group: GroupId,
     disk: Arc<StateDisk>,
     log: Arc<GroupLog>,
-    /// Never contended: it makes the machine shareable, which openraft asks for.
+    /// Never contended; openraft requires the state machine to be `Sync`.
     machine: Mutex<Box<dyn Machine>>,
     overlay: Overlay,
     last: Option<LogId>,
@@ -54,21 +54,21 @@ pub(crate) struct Applier {
     position: watch::Sender<Position>,
     meter: Arc<Meter>,
     cut: Arc<Cut>,
-    /// Bytes of the commands of the batch that is being applied.
+    /// Bytes of commands in the current batch.
     bytes: usize,
     limits: LogLimits,
-    /// The snapshots that are on their way to peers, and how many bytes the log may take meanwhile.
+    /// Snapshots that are being sent to peers, and the largest size of the log meanwhile.
     copies: Arc<Copies>,
     most_log_bytes: u64,
-    /// Whether openraft has begun: what it is given before counts as a snapshot that was built, up to which the log may be cut.
+    /// Whether openraft has started. A snapshot given to it before counts as built: it may purge the log up to that.
     pub(crate) begun: Arc<AtomicBool>,
     _right: OwnedMutexGuard<()>,
 }
 
-/// What proposers are answered when their entries are written.
+/// Replies to proposers, sent when their entries are written.
 type Answers = Vec<(ApplyResponder<TypeConfig>, Reply)>;
 
-/// Entries that are applied and not written yet.
+/// Entries that are applied but not written yet.
 struct Batch {
     answers: Answers,
     entries: usize,
@@ -80,7 +80,7 @@ fn position_of(id: Option<&LogId>) -> Position {
 }
 
 impl Applier {
-    /// Finishes or undoes an interrupted snapshot install, then lets the machine rebuild its memory. Blocks on disk.
+    /// Finishes or undoes an interrupted snapshot install, then restores the machine. Blocks on disk.
     pub(crate) fn open(
         disk: Arc<StateDisk>,
         log: Arc<GroupLog>,
@@ -92,7 +92,7 @@ impl Applier {
     ) -> io::Result<Self> {
         let group = log.id;
         snapshot::recover(&disk, group)?;
-        // The log may be purged up to what is applied: that must not be lost to a crash.
+        // The log may be purged up to the applied position, so that must survive a crash.
         disk.flush()?;
         let applied = disk.applied(group)?;
         check_log_reaches(&log, &applied)?;
@@ -123,8 +123,8 @@ impl Applier {
         })
     }
 
-    /// Leaves the log as it is while a peer takes a snapshot, and the entries behind it, until it takes more than so many bytes, and
-    /// cuts it within these limits otherwise.
+    /// Sets the limits of the log. While a peer receives a snapshot and the entries after it, the log is not purged
+    /// unless it exceeds `most_log_bytes`.
     pub(crate) fn keeping_log(self, limits: LogLimits, copies: Arc<Copies>, most_log_bytes: u64) -> Self {
         Self { limits, copies, most_log_bytes, ..self }
     }
@@ -141,8 +141,8 @@ impl Applier {
                 let machine = self.machine.get_mut();
                 let overlay = &mut self.overlay;
                 let position = position_of(Some(&at));
-                // A panic must not leave the group standing with a dead worker: as an error it stops the group, which
-                // is then rebuilt from what is written.
+                // Without this, a panic would kill the worker and leave the group hanging. An error stops the group,
+                // which is then restarted from what is written.
                 let applied = catch_unwind(AssertUnwindSafe(|| machine.apply(position, command.bytes(), overlay)))
                     .map_err(|_| io::Error::other(format!("the machine of group {} panicked at {at}", self.group)))?;
                 applied.map_err(|foreign| self.refuse(at, &foreign))?
@@ -157,8 +157,8 @@ impl Applier {
         Ok(Reply(reply))
     }
 
-    /// Stops the node before an entry that its peers may understand: nothing of its batch is written, so that a release
-    /// that does understand it goes on from there.
+    /// Stops the node before an entry that its peers may understand. Nothing of its batch is written, so that a release
+    /// that understands the entry can continue from there.
     fn refuse(&self, at: LogId, foreign: &Foreign) -> io::Error {
         let reason = format!(
             "entry {at} of group {} {foreign}; start the release that the other nodes run, which goes on where this one \
@@ -169,8 +169,8 @@ impl Applier {
         io::Error::new(io::ErrorKind::Unsupported, reason)
     }
 
-    /// Writes the batch, then publishes it, then answers the proposers, and notes what it was. A panic on the way is an error, as
-    /// above.
+    /// Writes the batch, publishes the position, answers the proposers, and updates the metrics. A panic becomes an
+    /// error, as in `apply_one`.
     fn commit(&mut self, batch: &mut Batch) -> io::Result<()> {
         let group = self.group;
         let written = supervise::noticed_in_thread("the state machine", || self.write(&mut batch.answers));
@@ -183,7 +183,7 @@ impl Applier {
 
     fn write(&mut self, answers: &mut Answers) -> io::Result<()> {
         let Some(last) = self.last else { return Ok(()) };
-        // Beside its bytes each row takes some for its lengths; a batch that grows is copied each time.
+        // A quarter extra for the lengths of the rows: a batch that grows is copied each time.
         let mut batch = WriteBatch::with_capacity_bytes(self.overlay.bytes * 5 / 4 + 64);
         self.overlay.drain_into(&self.disk, &mut batch);
         self.disk.put_applied(&mut batch, self.group, &last, self.log.durable());
@@ -205,11 +205,11 @@ impl Applier {
         Ok(())
     }
 
-    /// Keeps the state as it is now for who has asked for it at this index.
+    /// Hands a view of the current state to a request for this index, if there is one.
     async fn keep_for(&self, index: u64) -> io::Result<()> {
         if let Some(out) = self.cut.take(index) {
             let taken = Source::take(self.disk.clone(), self.group).await?;
-            // Who asked may have given up: then nothing is read of it.
+            // The requester may have given up; the view is then dropped.
             let _ = out.send(taken);
         }
         Ok(())
@@ -220,8 +220,8 @@ fn restore(machine: &mut dyn Machine, reader: &StateReader) -> io::Result<()> {
     catch_unwind(AssertUnwindSafe(|| machine.restore(reader))).map_err(|_| io::Error::other("restoring it panicked"))
 }
 
-/// Refuses a log that has lost entries which it had promised to keep: a damaged write-ahead log reads like a shorter
-/// one, and a node that forgot what it acknowledged could elect a leader without it.
+/// Refuses a log that has lost synced entries: a damaged WAL only looks shorter, and a node that has forgotten what it
+/// acknowledged could help to elect a leader that lacks it.
 fn check_log_reaches(log: &GroupLog, applied: &Applied) -> io::Result<()> {
     let end = log.last().map_or(0, |last| last.index);
     if end < applied.durable {
@@ -248,7 +248,7 @@ impl RaftStateMachine<TypeConfig> for Applier {
     {
         let mut batch = Batch { answers: Vec::new(), entries: 0, started: Instant::now() };
         loop {
-            // The first entry of a batch may be waited for; the batch then takes what is there already.
+            // Only the first entry of a batch is waited for; the batch then takes what is ready.
             let next = if batch.entries == 0 {
                 entries.try_next().await?
             } else {
@@ -277,14 +277,14 @@ impl RaftStateMachine<TypeConfig> for Applier {
             let is_full = batch.entries >= BATCH_ENTRIES || self.overlay.bytes >= BATCH_BYTES;
             if is_full || batch.started.elapsed() >= BATCH_TIME {
                 self.commit(&mut batch)?;
-                // Votes and heartbeats of all groups share their threads with this, and a node that comes back may have seconds to apply.
+                // Votes and heartbeats share these threads, and a restarted node may apply entries for seconds.
                 tokio::task::yield_now().await;
             }
         }
         if batch.entries > 0 { self.commit(&mut batch) } else { Ok(()) }
     }
 
-    /// Building one lets the log be cut, and a peer that takes a snapshot goes on from the log as it was when that was read.
+    /// A snapshot lets the log be purged, but a peer that receives an earlier one needs the log from that one's end.
     async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Self::SnapshotBuilder> {
         if !force && self.keeps_log() { None } else { Some(self.get_snapshot_builder().await) }
     }
@@ -326,18 +326,18 @@ impl RaftStateMachine<TypeConfig> for Applier {
         if !self.begun.load(Ordering::Acquire) {
             return taken(&self.disk, self.group, None).await.map(Some);
         }
-        // One to be sent: no log is cut by it, so nothing has to be in tables. Nothing is applied while openraft waits for it, and
-        // for a peer that is down it asks several times a second.
+        // A snapshot for a peer: the log is not purged because of it, so no flush is needed. openraft applies nothing
+        // while it waits for this, and for a peer that is down it asks several times a second.
         let (meta, source) = Source::take(self.disk.clone(), self.group).await?;
         Ok(Some(Snapshot { meta, snapshot: SnapshotData::Source(source) }))
     }
 }
 
-/// A snapshot of a group that is a position alone. All of the state up to there is in tables when this returns, so that the log may
-/// be cut up to there.
+/// Takes a snapshot that consists of a position only. When it returns, all state up to it is in tables, so the log may
+/// be purged up to there.
 ///
-/// Tables are of all groups: what is in them since another group's snapshot is enough if it reaches an index that is `worth` a
-/// snapshot, and nothing is written.
+/// Tables are shared by all groups: if a flush for another group has already persisted this one up to an index in
+/// `worth`, that position is used, and nothing is written.
 async fn taken(
     disk: &Arc<StateDisk>,
     group: GroupId,
@@ -351,7 +351,7 @@ async fn taken(
                 return Ok::<_, io::Error>(kept);
             }
         }
-        // First the position, then the tables.
+        // The position first, then the flush, which includes it.
         let applied = read.applied_in(&read.db.snapshot(), group)?;
         read.flush()?;
         Ok(applied)
@@ -361,11 +361,11 @@ async fn taken(
     Ok(Snapshot { meta, snapshot: SnapshotData::Position })
 }
 
-/// Builds a snapshot, which is a position only: the state up to it is on disk and may stand for the log.
+/// Builds a snapshot that consists of a position only: the state up to it is on disk, and can replace the log.
 pub(crate) struct Builder {
     disk: Arc<StateDisk>,
     group: GroupId,
-    /// The indexes that are worth a snapshot: none is beyond what this life of the group has applied.
+    /// Indexes at which a snapshot is worthwhile; none is beyond what the group has applied since it was opened.
     worth: RangeInclusive<u64>,
 }
 
@@ -405,7 +405,7 @@ mod tests {
         }
     }
 
-    /// Opens a group with an empty log whose state says that it was applied up to 9 and synced up to `durable`.
+    /// Opens a group with an empty log whose state is applied up to 9 and was synced up to `durable`.
     async fn open_with_durable(durable: u64) -> io::Result<Applier> {
         open_with(durable, Arc::new(|reason| panic!("{reason}"))).await
     }
@@ -429,7 +429,7 @@ mod tests {
     async fn a_log_that_lost_what_was_synced_is_refused() {
         let error = open_with_durable(7).await.err().unwrap().to_string();
         assert!(error.contains("up to 7") && error.contains("lost data"), "{error}");
-        // What was applied before it was synced here, as a quorum of others had it, may be missing.
+        // Entries that were applied because a quorum of others had synced them may be missing from the local log.
         assert!(open_with_durable(0).await.is_ok());
     }
 

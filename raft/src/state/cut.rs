@@ -1,4 +1,4 @@
-//! A view of a group's state as it is at one index exactly.
+//! Requests for a view of a group's state at one exact index.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,19 +8,19 @@ use tokio::sync::oneshot;
 use super::snapshot::Source;
 use crate::types::SnapshotMeta;
 
-/// A state that was taken at the index that was asked for.
+/// The view that was requested.
 pub(crate) type Taken = (SnapshotMeta, Source);
 
-/// Whether somebody wants the state at an index that is still to be applied; one asker at a time, the latest.
+/// Request for the state at an index that is not applied yet. There is at most one; a new request replaces it.
 #[derive(Default)]
 pub(crate) struct Cut {
-    /// 0 for none. Looked at for each entry that is applied.
+    /// The requested index; 0 for none. Checked for every applied entry.
     at: AtomicU64,
     out: Mutex<Option<oneshot::Sender<Taken>>>,
 }
 
 impl Cut {
-    /// The state as it is when this index has been applied. Nothing comes when it had been before, or never is.
+    /// Requests the state as of `index`. The receiver gets nothing if that was applied before, or never is.
     pub(crate) fn want(&self, index: u64) -> oneshot::Receiver<Taken> {
         let (out, taken) = oneshot::channel();
         let mut wanted = self.out.lock();
@@ -29,12 +29,12 @@ impl Cut {
         taken
     }
 
-    /// Whether the state is to be kept before anything behind this index is applied.
+    /// Whether a view must be taken before entries after this index are applied.
     pub(crate) fn is_at(&self, index: u64) -> bool {
         index > 0 && self.at.load(Ordering::Relaxed) == index
     }
 
-    /// Who wants it, at that index.
+    /// Takes the request for this index.
     pub(crate) fn take(&self, index: u64) -> Option<oneshot::Sender<Taken>> {
         let mut wanted = self.out.lock();
         let out = wanted.take_if(|_| self.at.load(Ordering::Acquire) == index)?;

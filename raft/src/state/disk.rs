@@ -1,8 +1,8 @@
-//! The database under `data/`: its keys, and what it knows of each group's position.
+//! The database under `data/`: its keys, and each group's position.
 //!
-//! State and position of a group are written together, and so are their tables (`atomic_flush`). Without a write-ahead log a
-//! process that dies is thrown back to its last tables, and reads the rest from the Raft log again, which is cut only up to what lies
-//! in tables. The directory's alone has one: its members are read before any log is.
+//! State and position of a group are written together, and their tables too (`atomic_flush`). There is no WAL: a
+//! process that dies falls back to its last tables and replays the rest from the Raft log, which is purged only up to
+//! what is in tables. Only the directory's group has a WAL: its members are read before any log is.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -26,31 +26,30 @@ use crate::folder::USUAL_BUFFER;
 use crate::machine::{DIRECTORY_GROUP, GroupId};
 use crate::types::{LogId, Membership, log_id, term_of};
 
-/// The stretch of a file, in entries, whose deletions are counted.
+/// Window, in entries of a file, in which deletions are counted.
 const DELETION_WINDOW: usize = 16 << 10;
 
-/// Memory for what was read: rows, and pieces of indexes and filters.
+/// Size of the block cache: rows, and blocks of indexes and filters.
 const CACHE: usize = 64 << 20;
 
-/// The cache is cut into so many parts, as a power of two, that threads seldom wait for each other. Nothing that is larger
-/// than a part is ever kept.
+/// log2 of the number of cache shards: enough that threads rarely contend. Nothing larger than a shard is ever cached.
 const CACHE_SHARD_BITS: i32 = 4;
 
-/// The size of a piece of an index or a filter.
+/// Block size of partitioned indexes and filters.
 const METADATA_BLOCK: usize = 16 << 10;
 
-/// The part of a table in memory that its filter takes: some 50 bits a row.
+/// Share of a memtable used for its bloom filter: about 50 bits a row.
 const MEMORY_FILTER: f64 = 0.02;
 
 const STATE: &str = "state";
 const META: &str = "meta";
 
-/// What the meta family holds of a group.
+/// Keys of a group in the `meta` column family.
 #[derive(Clone, Copy)]
 enum Meta {
     Applied = 1,
     Membership = 2,
-    /// A snapshot is being put in place of the state; see [`super::snapshot`].
+    /// A snapshot is being installed; see [`super::snapshot`].
     Installing = 3,
 }
 
@@ -58,15 +57,15 @@ fn meta_key(group: GroupId, what: Meta) -> [u8; 3] {
     database::meta_key(group, what as u8)
 }
 
-/// A machine's key behind its group.
+/// A machine's key with the group as prefix.
 pub(crate) fn state_key(group: GroupId, key: &[u8]) -> Vec<u8> {
     [&group.to_be_bytes()[..], key].concat()
 }
 
-/// Keys of up to so many bytes are put behind their group without asking for memory; nearly all are shorter.
+/// Keys of up to this many bytes get their prefix without an allocation; nearly all keys are shorter.
 const SHORT_KEY: usize = 126;
 
-/// Lends a machine's key behind its group.
+/// Calls `work` with a machine's key, prefixed with the group.
 pub(super) fn with_state_key<T>(group: GroupId, key: &[u8], work: impl FnOnce(&[u8]) -> T) -> T {
     let mut short = [0_u8; 2 + SHORT_KEY];
     let Some(full) = short.get_mut(..2 + key.len()) else { return work(&state_key(group, key)) };
@@ -76,27 +75,27 @@ pub(super) fn with_state_key<T>(group: GroupId, key: &[u8], work: impl FnOnce(&[
     work(full)
 }
 
-/// The first key behind all keys of a group.
+/// The first key after all keys of a group.
 pub(crate) fn state_end(group: GroupId) -> Vec<u8> {
     match group.checked_add(1) {
         Some(next) => next.to_be_bytes().to_vec(),
-        // No key is longer than this, so nothing of the last group lies behind it.
+        // No key is longer than this, so no key of the last group sorts after it.
         None => vec![0xff; 64],
     }
 }
 
-/// How far a group's state reaches, written in the same batch as the state itself.
+/// Position of a group's state, written in the same batch as the state itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Applied {
     pub(crate) last: Option<LogId>,
     pub(crate) membership: Membership,
-    /// The last index, at most the applied one, whose log entry was known to be synced when this was written. A log
-    /// that ends before it has lost what it had promised to keep.
+    /// Last index, at most the applied one, whose log entry was known to be synced at the time of the write. A log that
+    /// ends before it has lost synced entries.
     pub(crate) durable: u64,
 }
 
 impl Applied {
-    /// All that belong to the group, with a vote or without.
+    /// All members of the group, voters and learners.
     pub(crate) fn members(&self) -> BTreeSet<NodeId> {
         self.membership.nodes().map(|(node, ())| *node).collect()
     }
@@ -105,19 +104,19 @@ impl Applied {
 /// The database, and what to do when it fails.
 pub(crate) struct StateDisk {
     pub(super) db: DB,
-    /// How a single row is read. Made once: there is one for each look at a row otherwise.
+    /// Options for reading a single row; created once, because every read would allocate them otherwise.
     reads: ReadOptions,
-    /// Where the files of all snapshots that arrive are kept, in a folder for each group.
+    /// Folder of the snapshots that are being received, with a subfolder for each group.
     pub(super) installs: PathBuf,
-    /// A read or write has failed: nothing that was computed since may be written.
+    /// Set when a read or write has failed: nothing computed since may be written.
     failed: AtomicBool,
-    /// Work on other threads that holds the database open.
+    /// Work on other threads that keeps the database open.
     work: TaskTracker,
     fatal: Fatal,
 }
 
 impl StateDisk {
-    /// Opens the state under `path`, or makes it. A table is written each time that `buffer` bytes have gathered.
+    /// Opens or creates the state under `path`. A table is written for every `buffer` bytes.
     pub(crate) fn open(
         path: &Path,
         installs: PathBuf,
@@ -133,7 +132,7 @@ impl StateDisk {
         Ok(Arc::new(Self { db, reads, installs, failed: AtomicBool::new(false), work: TaskTracker::new(), fatal }))
     }
 
-    /// How state is stored; files of a snapshot install are made with the same options.
+    /// Options of the state's tables; the files of a received snapshot use them too.
     pub(super) fn state_options() -> Options {
         let mut cache = rocksdb::LruCacheOptions::default();
         cache.set_capacity(CACHE);
@@ -141,8 +140,8 @@ impl StateDisk {
         let mut blocks = rocksdb::BlockBasedOptions::default();
         blocks.set_block_cache(&rocksdb::Cache::new_lru_cache_opts(&cache));
         blocks.set_bloom_filter(10.0, false);
-        // A file of 64 MiB has an index of 2 MiB and a filter of 1 MiB. Whole, they are too large for a part of the cache,
-        // and then each read of a row reads them from disk. In pieces, what is used of them stays.
+        // A file of 64 MiB has an index of 2 MiB and a filter of 1 MiB. Unpartitioned, they are too large for a cache
+        // shard, and every read of a row would load them from disk. Of partitions, those in use stay cached.
         blocks.set_index_type(rocksdb::BlockBasedIndexType::TwoLevelIndexSearch);
         blocks.set_partition_filters(true);
         blocks.set_metadata_block_size(METADATA_BLOCK);
@@ -152,11 +151,11 @@ impl StateDisk {
         let mut options = Options::default();
         options.set_block_based_table_factory(&blocks);
         options.set_write_buffer_size(USUAL_BUFFER);
-        // Most keys that are asked for are new, or lie in files: neither is to be looked for in every table in memory.
+        // Most requested keys are new or only in files: the filter spares a lookup in each memtable.
         options.set_memtable_whole_key_filtering(true);
         options.set_memtable_prefix_bloom_ratio(MEMORY_FILTER);
-        // Rows that are deleted by age leave their remains in the way of every scan until they are compacted: do that
-        // as soon as half of a stretch of a file is remains.
+        // Rows that expire leave tombstones that slow down every scan until they are compacted: compact once half of a
+        // window is tombstones.
         options.add_compact_on_deletion_collector_factory(DELETION_WINDOW, DELETION_WINDOW / 2, 0.5);
         database::compress_later(&mut options);
         options
@@ -170,47 +169,47 @@ impl StateDisk {
         self.db.cf_handle(META).expect("opened with this family")
     }
 
-    /// About how many bytes of tables on disk hold a group's state.
+    /// Approximate size, in bytes, of a group's state in tables on disk.
     pub(crate) fn size(&self, group: GroupId) -> u64 {
         self.size_between(&[(state_key(group, &[]), state_end(group))])
     }
 
-    /// About how many bytes of tables on disk hold what lies in ranges of full keys, together: without what is in memory
-    /// alone, and to within a block of a table at each end. Reads indexes and no rows.
+    /// Approximate size, in bytes, of the tables' content in these ranges of full keys, in total. Excludes memtables;
+    /// accurate to one block of a table at each end. Reads indexes only, no rows.
     pub(crate) fn size_between(&self, ranges: &[(Vec<u8>, Vec<u8>)]) -> u64 {
         let ranges: Vec<Range<'_>> = ranges.iter().map(|(from, to)| Range::new(from, to)).collect();
         self.db.get_approximate_sizes_cf(self.state(), &ranges).into_iter().sum()
     }
 
-    /// Where the files of snapshots that arrive are kept until they are in place.
+    /// Folder of a group's received snapshots until they are installed.
     pub(crate) fn install_folder(&self, group: GroupId) -> PathBuf {
         self.installs.join(group.to_string())
     }
 
-    /// Does blocking work on the database, which [`StateDisk::settled`] waits for.
+    /// Runs blocking work on the database; [`StateDisk::settled`] waits for it.
     pub(crate) fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         self.work.spawn_blocking(work)
     }
 
-    /// Waits until no work is under way: a process that ends under it would tear the database down beside it.
+    /// Waits until no such work is running: at the end of the process, the database would be destroyed while in use.
     pub(crate) async fn settled(&self) {
         self.work.close();
         self.work.wait().await;
     }
 
-    /// Ends the node for a reason other than the disk's; nothing is written any more. Returns only where the host replaced
-    /// what happens then.
+    /// Ends the node for a reason other than a disk error; nothing is written any more. Returns only if the host has
+    /// replaced the fatal handler.
     pub(crate) fn refuse(&self, reason: String) {
         self.failed.store(true, Ordering::Release);
         (self.fatal)(reason);
     }
 
-    /// Reports a read or write that failed; does not return unless the host replaced what happens then.
+    /// Reports a failed read or write and ends the node. Returns only if the host has replaced the fatal handler.
     pub(crate) fn fail(&self, doing: &str, error: &dyn std::fmt::Display) {
         self.refuse(format!("cannot {doing} the state in {}: {error}", self.db.path().display()));
     }
 
-    /// What the database gave, or its error, which is reported.
+    /// Passes a result on; reports its error.
     fn checked<T>(&self, doing: &str, result: Result<T, rocksdb::Error>) -> io::Result<T> {
         result.inspect_err(|error| self.fail(doing, error)).map_err(io::Error::other)
     }
@@ -219,12 +218,12 @@ impl StateDisk {
         self.checked("read", self.db.get_cf_opt(self.state(), key, &self.reads)).unwrap_or_default()
     }
 
-    /// An iterator over `[from, to)`, full keys, not positioned yet.
+    /// An unpositioned iterator over the full keys in `[from, to)`.
     pub(crate) fn iterate(&self, from: Vec<u8>, to: Vec<u8>) -> DBRawIterator<'_> {
         self.db.raw_iterator_cf_opt(self.state(), within(from, to))
     }
 
-    /// All pairs of a group as a snapshot shows them, with full keys. They take no room in the cache: they are read once.
+    /// All pairs of a group in a snapshot, with full keys. They are not cached, because they are read only once.
     pub(super) fn pairs_in<'a>(&self, snapshot: &'a Snapshot<'_>, group: GroupId) -> DBRawIterator<'a> {
         let mut options = within(state_key(group, &[]), state_end(group));
         options.fill_cache(false);
@@ -233,7 +232,7 @@ impl StateDisk {
         pairs
     }
 
-    /// Makes all that was written so far survive a crash, in tables.
+    /// Flushes all writes so far to tables, so that they survive a crash.
     pub(crate) fn flush(&self) -> io::Result<()> {
         self.checked("write", self.db.flush_cfs_opt(&[self.state(), self.meta()], &FlushOptions::default()))
     }
@@ -242,8 +241,8 @@ impl StateDisk {
         Self::parse_applied(self.get_meta(group, Meta::Applied)?, self.get_meta(group, Meta::Membership)?)
     }
 
-    /// How far a group's state lies in tables, and outlives a crash. Nothing is said of the directory's group: before
-    /// any other group has written, what RocksDB has of it in a write-ahead log that is not synced would count as kept.
+    /// Position up to which a group's state is in tables and survives a crash. Always empty for the directory's group:
+    /// until another group has written, RocksDB would count what is only in an unsynced WAL as persisted.
     pub(crate) fn in_tables(&self, group: GroupId) -> io::Result<Applied> {
         if group == DIRECTORY_GROUP {
             return Ok(Applied::default());
@@ -254,7 +253,7 @@ impl StateDisk {
         options.set_read_tier(ReadTier::Persisted);
         let get = |what| self.checked("read", self.db.get_cf_opt(self.meta(), meta_key(group, what), &options));
         let found = Self::parse_applied(get(Meta::Applied)?, get(Meta::Membership)?)?;
-        // Tables that were written between the two reads show a later membership.
+        // Tables written between the two reads can show a later membership.
         let is_later = found.membership.log_id().as_ref() > found.last.as_ref();
         Ok(if is_later { Applied::default() } else { found })
     }
@@ -263,7 +262,7 @@ impl StateDisk {
         self.checked("read", self.db.get_cf(self.meta(), meta_key(group, what)))
     }
 
-    /// The position that a RocksDB snapshot shows: state and position of the same moment.
+    /// Position in a RocksDB snapshot: it matches the state in that snapshot.
     pub(crate) fn applied_in(&self, snapshot: &Snapshot<'_>, group: GroupId) -> io::Result<Applied> {
         let get = |what| snapshot.get_cf(self.meta(), meta_key(group, what)).map_err(io::Error::other);
         Self::parse_applied(get(Meta::Applied)?, get(Meta::Membership)?)
@@ -307,7 +306,7 @@ impl StateDisk {
         Ok(self.get_meta(group, Meta::Installing)?.map(Bytes::from))
     }
 
-    /// Writes a batch of a group, which a crash may undo: the log then says again what is missing.
+    /// Writes a group's batch. A crash may undo it; the log then replays what is missing.
     pub(crate) fn write(&self, group: GroupId, batch: WriteBatch) -> io::Result<()> {
         if self.failed.load(Ordering::Acquire) {
             return Err(io::Error::other("an earlier read or write of the state has failed"));
@@ -317,14 +316,14 @@ impl StateDisk {
         self.checked("write", self.db.write_opt(batch, &options))
     }
 
-    /// Writes a batch of a group that must survive a crash.
+    /// Writes a group's batch that must survive a crash.
     pub(crate) fn write_through(&self, group: GroupId, batch: WriteBatch) -> io::Result<()> {
         self.write(group, batch)?;
         self.flush()
     }
 
     /// A group's applied index and a hash of its keys and values at that index. Equal states have equal hashes on nodes
-    /// of one version.
+    /// of the same version.
     pub(crate) fn hash(&self, group: GroupId) -> io::Result<(u64, u64)> {
         self.read_hash(group).inspect_err(|error| self.fail("read", error))
     }
@@ -343,7 +342,7 @@ impl StateDisk {
         Ok((index, hash.finish()))
     }
 
-    /// Removes all that is kept of a group.
+    /// Deletes everything of a group.
     pub(crate) fn erase(&self, group: GroupId) -> io::Result<()> {
         let mut batch = WriteBatch::default();
         batch.delete_range_cf(self.state(), state_key(group, &[]), state_end(group));
@@ -354,7 +353,7 @@ impl StateDisk {
     }
 }
 
-/// FNV-1a over lengths and bytes: the same on every build, which the standard library's hashes do not promise.
+/// FNV-1a over lengths and bytes: unlike the standard library's hashes, it is the same in every build.
 pub(crate) struct Fnv(u64);
 
 impl Default for Fnv {
@@ -364,7 +363,7 @@ impl Default for Fnv {
 }
 
 impl Fnv {
-    /// The hash of one pair.
+    /// Hash of one pair.
     pub(crate) fn of_pair(key: &[u8], value: &[u8]) -> u64 {
         let mut hash = Self::default();
         hash.add(key);
@@ -381,7 +380,7 @@ impl Fnv {
         self.add_bytes(bytes);
     }
 
-    /// Adds bytes that say themselves where each of them ends.
+    /// Adds bytes of a format that delimits its parts itself.
     pub(crate) fn add_bytes(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -401,7 +400,7 @@ mod tests {
         StateDisk::open(&folder.join("data"), folder.join("i"), buffer, Arc::new(|r| panic!("{r}"))).unwrap()
     }
 
-    /// What a process that dies now leaves.
+    /// Copies what a process that dies now would leave on disk.
     fn left_by_a_crash(folder: &Path) -> tempfile::TempDir {
         let left = tempfile::tempdir().unwrap();
         let (from, to) = (folder.join("data"), left.path().join("data"));
@@ -413,8 +412,8 @@ mod tests {
                 }
             }
         };
-        // The manifest goes first, and only then is looked what else there is: nothing that it names is missing then, and of a
-        // table on its way nothing tells yet.
+        // Copies the manifest first, and lists the other files only then: all files that it names are copied, and a
+        // table that is still being written is not in it.
         copy(|name| name.starts_with("MANIFEST"));
         copy(|name| !name.starts_with("MANIFEST"));
         left
@@ -427,7 +426,7 @@ mod tests {
         disk.write(group, batch).unwrap();
     }
 
-    /// How far a group is applied, and its rows.
+    /// Applied index of a group, and its number of rows.
     fn found(disk: &StateDisk, group: GroupId) -> (u64, u64) {
         let applied = disk.applied(group).unwrap().last.map_or(0, |last| last.index);
         let mut rows = disk.iterate(state_key(group, &[]), state_end(group));
@@ -452,7 +451,7 @@ mod tests {
             disk.flush().unwrap();
             assert_eq!((reached(5), reached(DIRECTORY_GROUP)), (Some(index), None));
         }
-        // A membership that is in tables later than the position is of another moment.
+        // A membership in tables that is later than the position does not belong to it.
         let mut batch = WriteBatch::default();
         disk.put_membership(&mut batch, 5, &Membership::new(Some(log_id(1, 4)), Default::default()));
         disk.write(5, batch).unwrap();
@@ -469,7 +468,7 @@ mod tests {
         const BUFFER: usize = 64 << 10;
         let folder = tempfile::tempdir().unwrap();
         let disk = open(folder.path(), BUFFER);
-        // A copy of the folder is not of one moment; a table that a compaction removes meanwhile would be missing in it.
+        // The copy is not atomic: a table that a compaction deletes meanwhile would be missing from it.
         for family in [disk.state(), disk.meta()] {
             let without_compactions = [
                 ("disable_auto_compactions", "true"),
@@ -518,7 +517,7 @@ mod tests {
         assert_eq!(found(&again, DIRECTORY_GROUP), (50, 50));
         assert_eq!(found(&again, 1), (20, 20));
         drop(disk);
-        // Who ends in order loses nothing.
+        // After an orderly shutdown, nothing is lost.
         assert_eq!(found(&open(folder.path(), USUAL_BUFFER), 1), (50, 50));
     }
 
@@ -527,7 +526,7 @@ mod tests {
         const ROWS: u64 = 1_000;
         let folder = tempfile::tempdir().unwrap();
         let disk = open(folder.path(), USUAL_BUFFER);
-        // 800 bytes that no compression makes fewer.
+        // 800 incompressible bytes.
         let row = |n: u64| -> Vec<u8> {
             let word = |part: u64| {
                 let mut hash = Fnv::default();
@@ -561,8 +560,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let disk =
             StateDisk::open(folder.path(), folder.path().join("i"), USUAL_BUFFER, Arc::new(|r| panic!("{r}"))).unwrap();
-        // Each block of rows has a key in the index, and these differ at their end only: it is larger than a part of the
-        // cache.
+        // The index has a key for each block; these keys differ only at their ends, so the index is larger than a cache
+        // shard.
         let key = |n: u32| state_key(1, &[&[7; 1_000], &n.to_be_bytes()[..]].concat());
         for chunk in (0..KEYS).collect::<Vec<_>>().chunks(1_000) {
             let mut batch = WriteBatch::default();

@@ -1,17 +1,16 @@
-//! How much a group has had to apply lately: what tells a busy group from a quiet one, on the leader and on each follower
-//! alike.
+//! Load of a group: how much it has applied recently, on the leader and on each follower alike.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// What was applied so long ago counts for a third of what is applied now.
+/// Time constant of the decay: work this long ago counts for about a third of current work.
 const LATELY: Duration = Duration::from_secs(60);
 
 /// Bytes of commands that cost about as much as one more entry.
 const BYTES_AS_AN_ENTRY: f64 = 1024.0;
 
-/// An exponentially weighted mean of what is applied in a second: entries, and each KiB of them as one more.
+/// Exponentially weighted mean of the work applied per second: entries, plus one for each KiB of them.
 #[derive(Debug)]
 pub(crate) struct Meter(Mutex<Measured>);
 
@@ -33,7 +32,7 @@ impl Meter {
         Self(Mutex::new(Measured { per_second: 0.0, at: now }))
     }
 
-    /// Counts a batch that is applied.
+    /// Counts a batch that was applied.
     pub(crate) fn note(&self, entries: usize, bytes: usize, now: Instant) {
         let work = entries as f64 + bytes as f64 / BYTES_AS_AN_ENTRY;
         let mut measured = self.0.lock();

@@ -1,4 +1,4 @@
-//! The state while a batch of commands is applied: what is written, and over it what the batch has changed so far.
+//! The state while a batch of commands is applied: the written state, overlaid with the batch's changes.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,15 +11,15 @@ use super::reader::StateReader;
 use super::recent::{self, Recent};
 use crate::machine::{Pairs, State, View, scan_in_order};
 
-/// The changes of one batch over the written state. Nothing else may write the group's state while it lives: it remembers rows
-/// that were written or read before.
+/// The changes of one batch over the written state. Nothing else may write the group's state while it lives, because it
+/// caches rows.
 pub(crate) struct Overlay {
     base: StateReader,
-    /// Keys stand behind their group, as they are written; `None` is a deletion.
+    /// Keys have the group as prefix, as they are written; `None` is a deletion.
     changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-    /// Bytes of keys and values that the batch holds, as a bound for its size.
+    /// Bytes of keys and values in the batch, used to limit its size.
     pub(super) bytes: usize,
-    /// What is written, never what the batch has changed. Never contended: a read remembers, too.
+    /// Cache of the written state, never of the batch's changes. Locked, never contended, because reads update it.
     recent: Mutex<Recent>,
 }
 
@@ -28,13 +28,13 @@ impl Overlay {
         Self::remembering(base, recent::GENERATION)
     }
 
-    /// One that remembers two generations of so many bytes.
+    /// An overlay whose cache has two generations of `generation` bytes each.
     fn remembering(base: StateReader, generation: usize) -> Self {
         Self { base, changes: BTreeMap::new(), bytes: 0, recent: Mutex::new(Recent::new(generation)) }
     }
 
-    /// Moves the changes into a write batch and is empty again. The batch is written before anything is read again; where that
-    /// fails, the group ends and this with it.
+    /// Moves the changes into a write batch. The batch must be written before the next read; if that fails, the group
+    /// stops and drops this overlay.
     pub(crate) fn drain_into(&mut self, disk: &StateDisk, batch: &mut WriteBatch) {
         let (state, recent) = (disk.state(), self.recent.get_mut());
         for (key, value) in std::mem::take(&mut self.changes) {
@@ -57,7 +57,7 @@ impl Overlay {
         self.changes.insert(state_key(self.base.group, key), value.map(<[u8]>::to_vec));
     }
 
-    /// The changes of a range, with their keys as the machine knows them; none where it ends before it begins.
+    /// The changes in a range, with the machine's keys; empty if `to` is before `from`.
     fn changes_in<'a>(
         &'a self,
         from: &[u8],
@@ -68,7 +68,7 @@ impl Overlay {
         self.changes.range::<[u8], _>(range).map(|(key, value)| (&key[2..], value))
     }
 
-    /// Lays changes over the written pairs, both in the order in which `before` says that keys come.
+    /// Overlays changes on written pairs; both are sorted by `before`.
     fn merge<'a>(
         written: impl Iterator<Item = (Vec<u8>, Vec<u8>)>,
         changes: impl Iterator<Item = (&'a [u8], &'a Option<Vec<u8>>)>,
@@ -118,7 +118,7 @@ impl View for Overlay {
     }
 
     fn scan(&self, from: &[u8], to: &[u8], limit: usize) -> Pairs {
-        // Deletions of the batch may use up what was read at first: it is then read on behind that.
+        // Deletions of the batch may consume the pairs read first; the iterator then reads more.
         let written = scan_in_order(&self.base, (from.to_vec(), to.to_vec()), limit, true);
         Self::merge(written, self.changes_in(from, to), |a, b| a < b, limit)
     }
@@ -162,11 +162,11 @@ mod tests {
         Write,
         Get(u8),
         Scan(u8, u8, usize),
-        /// Another state takes the place of the written one, and of what the batch has changed.
+        /// Another state replaces the written one and the batch's changes.
         Replace(u8, u8),
     }
 
-    /// A tenth of what a generation of the test holds, and lengths beyond which values are not remembered.
+    /// Includes a tenth of the test's generation, and lengths beyond which values are not cached.
     fn length() -> impl Strategy<Value = usize> {
         prop_oneof![Just(1_usize), Just(100), Just(LARGEST_WRITTEN), Just(LARGEST_READ), Just(LARGEST_READ + 1)]
     }
@@ -182,7 +182,7 @@ mod tests {
         ]
     }
 
-    /// Some are so long that they are put behind their group in the other way.
+    /// Some keys are too long for the prefix buffer on the stack.
     fn key(number: u8) -> Vec<u8> {
         let mut key = vec![number];
         key.resize(if number.is_multiple_of(5) { 200 } else { 1 }, 0);
@@ -195,7 +195,7 @@ mod tests {
         fn an_overlay_reads_as_if_its_changes_were_written(steps in proptest::collection::vec(step(), 1..200)) {
             let folder = tempfile::tempdir().unwrap();
             let disk = StateDisk::open(folder.path(), folder.path().join("i"), USUAL_BUFFER, Arc::new(|r| panic!("{r}"))).unwrap();
-            // A neighbour whose keys must never show.
+            // Neighbouring groups, whose keys must never show.
             for group in [6, 8] {
                 let mut batch = WriteBatch::default();
                 batch.put_cf(disk.state(), state_key(group, &[3]), [9]);

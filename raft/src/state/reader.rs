@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::disk::{StateDisk, state_key, with_state_key};
 use crate::machine::{GroupId, Pairs, View};
 
-/// Reads what is written of one group's state. The group's prefix is hidden; a scan cannot leave the group.
+/// Reads one group's written state. The group's key prefix is hidden; a scan cannot leave the group.
 #[derive(Clone)]
 pub struct StateReader {
     pub(super) disk: Arc<StateDisk>,
@@ -17,7 +17,7 @@ impl StateReader {
         Self { disk, group }
     }
 
-    /// About how many bytes the rows in these ranges take on disk together, as far as they are in tables yet.
+    /// Approximate size, in bytes, of the rows in these ranges in total. Rows that are not in tables yet do not count.
     pub fn size_between(&self, ranges: &[(Vec<u8>, Vec<u8>)]) -> u64 {
         let full = ranges.iter().map(|(from, to)| (state_key(self.group, from), state_key(self.group, to)));
         self.disk.size_between(&full.collect::<Vec<_>>())

@@ -1,30 +1,30 @@
-//! Rows that were written or read a moment ago. The commands of one send come close upon each other and read what the one before
-//! has written; none of that need go to the database.
+//! Cache of rows that were just written or read. The commands of one send follow each other closely and read what the
+//! previous one has written; none of that needs the database.
 
 use std::collections::HashMap;
 
-/// Bytes of one generation: what some two hundred sends write and read. So many channels of a shard may send in turn until the rows
-/// of each are dropped before its next send.
+/// Bytes of one generation: the rows of about two hundred sends. With more channels of a shard sending in turn, a
+/// channel's rows are evicted before its next send.
 pub(super) const GENERATION: usize = 256 << 10;
 
-/// Larger values are not remembered when they are written: those are messages, which nothing reads soon.
+/// Larger values are not cached when they are written: they are messages, which are not read soon.
 pub(super) const LARGEST_WRITTEN: usize = 256;
 
-/// Larger values are not remembered when they are read. What is read once, such as the row of a channel, is read again.
+/// Larger values are not cached when they are read. A row that is read once, such as a channel's, is read again.
 pub(super) const LARGEST_READ: usize = 512;
 
-/// What an entry takes beside its bytes: two vectors, and their place in the map.
+/// Overhead of an entry: two vectors, and their place in the map.
 const ENTRY: usize = 64;
 
-/// What stands under a key; `None` where nothing does.
+/// The value of a key; `None` if the key is known to be absent.
 type Known = Option<Vec<u8>>;
 
-/// Keys and values of two generations. A full one grows old, and that before it is dropped; what is read meanwhile
-/// becomes young again. Of a key that stands in both the young one says what is so.
+/// A cache of two generations. When the young one is full it becomes the old one, and the old one is dropped; reading
+/// an entry moves it to the young one. If a key is in both, the young one is current.
 pub(super) struct Recent {
     young: HashMap<Vec<u8>, Known>,
     old: HashMap<Vec<u8>, Known>,
-    /// Of the young ones.
+    /// Size of the young generation.
     bytes: usize,
     generation: usize,
 }
@@ -34,7 +34,7 @@ impl Recent {
         Self { young: HashMap::new(), old: HashMap::new(), bytes: 0, generation }
     }
 
-    /// What stands under a key, if that is remembered.
+    /// The cached value of a key.
     pub(super) fn get(&mut self, key: &[u8]) -> Option<Known> {
         if let Some(known) = self.young.get(key) {
             return Some(known.clone());
@@ -45,7 +45,7 @@ impl Recent {
         Some(found)
     }
 
-    /// Notes what a key has been given.
+    /// Records a write.
     pub(super) fn written(&mut self, key: Vec<u8>, value: Vec<u8>) {
         if value.len() <= LARGEST_WRITTEN {
             self.keep(key, Some(value));
@@ -54,14 +54,14 @@ impl Recent {
         }
     }
 
-    /// Notes what was found written under a key that is not remembered.
+    /// Records a row that was read from the database.
     pub(super) fn read(&mut self, key: &[u8], value: &[u8]) {
         if value.len() <= LARGEST_READ {
             self.keep(key.to_vec(), Some(value.to_vec()));
         }
     }
 
-    /// Notes that nothing is written under a key.
+    /// Records that a key is absent.
     pub(super) fn absent(&mut self, key: Vec<u8>) {
         self.keep(key, None);
     }
@@ -105,7 +105,7 @@ mod tests {
         let size = 4 + 100 + ENTRY;
         for number in 0..10_000 {
             recent.written(key(number), vec![7; 100]);
-            // The first key is read all the time, and so stays.
+            // The first key is read all the time, so it stays.
             assert_eq!(recent.get(&key(0)), Some(Some(vec![7; 100])), "{number}");
             assert!((recent.young.len() + recent.old.len()) * size <= 2 * (GENERATION + size));
         }

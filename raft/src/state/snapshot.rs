@@ -1,8 +1,8 @@
-//! Snapshots: a group's whole state on its way to a peer that is too far behind for the log.
+//! Snapshots: a group's whole state, sent to a peer that is too far behind for the log.
 //!
-//! Nothing is kept on the sender: a [`Source`] reads from a RocksDB snapshot that lives as long as it is read. The
-//! receiver writes the pairs to table files ([`Sink`]), syncs them, and puts them in place of the state ([`install`])
-//! so that a crash at any moment leaves either the old state or the new one ([`recover`]).
+//! The sender stores nothing: a [`Source`] reads from a RocksDB snapshot that is held while it is read. The receiver
+//! writes the pairs to table files ([`Sink`]), syncs them, and replaces the state with them ([`install`]) so that a
+//! crash at any moment leaves either the old state or the new one ([`recover`]).
 
 use std::fs;
 use std::io;
@@ -22,31 +22,31 @@ use crate::machine::GroupId;
 use crate::supervise;
 use crate::types::SnapshotMeta;
 
-/// Bytes of pairs that go in one message.
+/// Size of a chunk: the pairs of one message.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Chunks that wait between reading and sending, and between receiving and writing.
+/// Chunks buffered between reading and sending, and between receiving and writing.
 const CHUNKS_WAITING: usize = 4;
 /// Size of a table file.
 const FILE_BYTES: u64 = 64 << 20;
 
-/// What openraft hands around as the content of a snapshot.
+/// A snapshot's content as openraft passes it around.
 pub(crate) enum SnapshotData {
-    /// Taken of this node's state, not read yet; costs nothing until it is.
+    /// A view of this node's state; nothing is read until it is needed.
     Source(Source),
-    /// Received, on disk, to be installed.
+    /// Received and on disk, ready to be installed.
     Received(Received),
-    /// Nothing but how far it reaches, which is all that openraft wants of one that was built.
+    /// Only a position: openraft needs no more of a snapshot that was built.
     Position,
 }
 
-/// The state of a group at one moment, ready to be read in chunks.
+/// The state of a group at one moment, to be read in chunks.
 pub(crate) struct Source {
     start: oneshot::Sender<()>,
     chunks: mpsc::Receiver<io::Result<Bytes>>,
 }
 
 impl Source {
-    /// Takes a snapshot of the database and reads the position from that same snapshot. It is held until the source is
+    /// Takes a snapshot of the database, and reads the position from the same snapshot. It is held until the source is
     /// read to its end or dropped.
     pub(crate) async fn take(disk: Arc<StateDisk>, group: GroupId) -> io::Result<(SnapshotMeta, Self)> {
         let (meta_out, meta) = oneshot::channel();
@@ -60,7 +60,7 @@ impl Source {
                 .applied_in(&snapshot, group)
                 .inspect_err(|error| disk.fail("read", error))
                 .map(|applied| SnapshotMeta { last_log_id: applied.last, last_membership: applied.membership });
-            // Either side may be gone: nobody wants the snapshot then.
+            // Either side may be gone: the snapshot is no longer wanted.
             if meta_out.send(found).is_err() || wanted.blocking_recv().is_err() {
                 return;
             }
@@ -71,7 +71,7 @@ impl Source {
                     disk.fail("read", &error);
                     error
                 }
-                // What was read until then must not be taken for the whole.
+                // The chunks read so far must not be taken for the whole state.
                 None => io::Error::other("reading the snapshot panicked"),
             };
             let _ = out.blocking_send(Err(failed));
@@ -82,7 +82,7 @@ impl Source {
 
     /// Starts reading.
     pub(crate) fn read(self) -> mpsc::Receiver<io::Result<Bytes>> {
-        // The reader can only be gone when its runtime is; the channel then ends.
+        // Fails only if the reading task is gone; the channel then ends.
         let _ = self.start.send(());
         self.chunks
     }
@@ -119,7 +119,7 @@ fn read_chunks(
     }
     iterator.status().map_err(io::Error::other)?;
     if !chunk.is_empty() {
-        // Nobody reads any more: nothing to report to.
+        // Fails if the receiver is gone; it needs no report.
         let _ = out.blocking_send(Ok(chunk.freeze()));
     }
     Ok(())
@@ -127,7 +127,7 @@ fn read_chunks(
 
 /// A folder of table files; removed when it is dropped before an install has begun.
 ///
-/// Each transfer has a folder of its own: a new one must never touch the files of one that is being installed.
+/// Each transfer has its own folder: a new transfer must never touch the files of one that is being installed.
 struct Folder {
     path: PathBuf,
     kept: bool,
@@ -150,13 +150,13 @@ impl Drop for Folder {
     }
 }
 
-/// A snapshot on disk, complete and synced, not in place yet.
+/// A snapshot that is complete and synced on disk, but not installed yet.
 pub(crate) struct Received {
     folder: Folder,
     files: Vec<PathBuf>,
 }
 
-/// Takes the chunks of one snapshot and writes them to table files.
+/// Writes the chunks of one snapshot to table files.
 pub(crate) struct Sink {
     chunks: mpsc::Sender<Bytes>,
     written: tokio::task::JoinHandle<io::Result<Received>>,
@@ -170,12 +170,12 @@ impl Sink {
         Self { chunks, written }
     }
 
-    /// Takes the next chunk; waits while the disk is behind. An error shows in [`Sink::finish`] in full.
+    /// Passes on the next chunk; waits while the disk is behind. The cause of an error is returned by [`Sink::finish`].
     pub(crate) async fn push(&self, chunk: Bytes) -> io::Result<()> {
         self.chunks.send(chunk).await.map_err(|_| io::Error::other("the snapshot could not be written"))
     }
 
-    /// All chunks were pushed: returns when the files are synced.
+    /// Call after the last chunk: returns when the files are synced.
     pub(crate) async fn finish(self) -> io::Result<Received> {
         drop(self.chunks);
         self.written.await.map_err(io::Error::other)?
@@ -210,7 +210,7 @@ fn write_files(folder: PathBuf, group: GroupId, mut incoming: mpsc::Receiver<Byt
             };
             writer.put(state_key(group, &key), &value).map_err(io::Error::other)?;
             if writer.file_size() >= FILE_BYTES {
-                // Finishing syncs the file.
+                // `finish` syncs the file.
                 writer.finish().map_err(io::Error::other)?;
                 open = None;
             }
@@ -223,30 +223,30 @@ fn write_files(folder: PathBuf, group: GroupId, mut incoming: mpsc::Receiver<Byt
     Ok(Received { folder, files })
 }
 
-/// Syncs a transfer's folder and those that it lies in, up to the node's own: once a marker speaks of its files, one that
-/// is missing counts as being in place.
+/// Syncs a transfer's folder and its parents up to the node's data folder: once a marker names its files, a missing
+/// file counts as installed.
 fn sync_above(folder: &Path) -> io::Result<()> {
     const TRANSFER_GROUP_INSTALLS_NODE: usize = 4;
     folder.ancestors().take(TRANSFER_GROUP_INSTALLS_NODE).try_for_each(|folder| fs::File::open(folder)?.sync_all())
 }
 
-/// Says that the files of a folder are being put in place of a group's state.
+/// Written before an install: says that these files are replacing a group's state.
 #[derive(Serialize, Deserialize)]
 struct Marker {
     folder: PathBuf,
     files: Vec<PathBuf>,
     meta: SnapshotMeta,
-    /// The files stay until the marker is gone: one that is missing was lost. Release 0.1.0 gave them away as it put them in
-    /// place, and its markers do not say this.
+    /// The files stay until the marker is deleted, so a missing one was lost. Release 0.1.0 moved them into the store,
+    /// and its markers lack this field.
     #[serde(default)]
     files_stay: bool,
 }
 
-/// Puts a received snapshot in place of a group's state. Blocks on disk.
+/// Replaces a group's state with a received snapshot. Blocks on disk.
 pub(crate) fn install(disk: &StateDisk, group: GroupId, meta: &SnapshotMeta, mut received: Received) -> io::Result<()> {
     all_there(&received.files)?;
     failpoint::reach(Point::SnapshotReceived);
-    // From here on the files are the marker's: if this fails, the next start needs them.
+    // From here on, the marker owns the files: if this fails, the next start needs them.
     received.folder.kept = true;
     let (folder, files) = (received.folder.path.clone(), received.files.clone());
     let marker = Marker { folder, files, meta: meta.clone(), files_stay: true };
@@ -262,7 +262,7 @@ fn all_there(files: &[PathBuf]) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::NotFound, format!("{} is gone", missing.display())))
 }
 
-/// Brings an install to its end, from whatever point it had reached: what was done before is done again.
+/// Completes an install from any point: repeats all steps.
 fn finish(disk: &StateDisk, group: GroupId, marker: &Marker) -> io::Result<()> {
     if marker.files_stay {
         all_there(&marker.files)?;
@@ -274,7 +274,7 @@ fn finish(disk: &StateDisk, group: GroupId, marker: &Marker) -> io::Result<()> {
         if !marker.files.is_empty() {
             let mut options = IngestExternalFileOptions::default();
             options.set_move_files(true);
-            // All files go in as one step, and under other names: the store takes away what it is given.
+            // Ingests all files in one step and by a second name, because RocksDB moves what it ingests.
             let given = marker.files.iter().map(|file| second_name(file)).collect::<io::Result<Vec<PathBuf>>>()?;
             disk.db.ingest_external_file_cf_opts(disk.state(), &options, given).map_err(io::Error::other)?;
         }
@@ -290,13 +290,13 @@ fn finish(disk: &StateDisk, group: GroupId, marker: &Marker) -> io::Result<()> {
     remove_folder(&marker.folder)
 }
 
-/// Gives a file another name beside its own.
+/// Hard-links a file under a second name beside it.
 fn second_name(file: &Path) -> io::Result<PathBuf> {
     let mut name = file.as_os_str().to_owned();
-    // A message about this file names the other one, too.
+    // The second name contains the first, so that an error message about it shows both.
     name.push(".given");
     let name = PathBuf::from(name);
-    // An install that was cut off has left such a file.
+    // An interrupted install leaves this file.
     match fs::remove_file(&name) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -309,13 +309,13 @@ fn remove_folder(folder: &Path) -> io::Result<()> {
     unless_missing(fs::remove_dir_all(folder))
 }
 
-/// When a group starts: finishes an install that had passed the point of no return. Blocks on disk.
+/// Called when a group starts: finishes an install whose marker was written. Blocks on disk.
 pub(crate) fn recover(disk: &StateDisk, group: GroupId) -> io::Result<()> {
     let Some(marker) = disk.installing(group)? else { return Ok(()) };
     finish(disk, group, &codec::decode(marker)?)
 }
 
-/// When the host starts, and nothing can be arriving yet: removes what had not passed that point. Blocks on disk.
+/// Called when the host starts, before any snapshot can arrive: deletes files that have no marker. Blocks on disk.
 pub(crate) fn clean(disk: &StateDisk) -> io::Result<()> {
     let Some(folders) = unless_missing(fs::read_dir(&disk.installs).map(Some))? else { return Ok(()) };
     for folder in folders {
@@ -356,7 +356,7 @@ mod tests {
 
     async fn transfer(from: &Arc<StateDisk>, to: &Arc<StateDisk>, group: GroupId) -> (SnapshotMeta, Received) {
         let (meta, source) = Source::take(from.clone(), group).await.unwrap();
-        // What is written after the snapshot was taken is not in it.
+        // Written after the snapshot was taken, so not part of it.
         put(from, group, b"later", b"x");
         (meta, source.copy_to(to, group).await.unwrap())
     }
@@ -385,7 +385,7 @@ mod tests {
         put(&from, 1, b"new", b"x");
         put(&to, 1, b"old", b"x");
 
-        // Before the marker: undone when the host starts, and only then: it may be arriving while a group starts.
+        // Before the marker: undone when the host starts, and not when a group starts, since it may be arriving then.
         let (meta, mut received) = transfer(&from, &to, 1).await;
         received.folder.kept = true;
         recover(&to, 1).unwrap();
@@ -393,18 +393,18 @@ mod tests {
         clean(&to).unwrap();
         assert_eq!(keys(&to, 1), [b"old"]);
         assert!(!received.files[0].exists());
-        // Without its files it is never taken for one that is in place.
+        // Without its files, the snapshot is never taken for an installed one.
         assert!(install(&to, 1, &meta, received).is_err());
         assert_eq!(keys(&to, 1), [b"old"]);
 
-        // After the marker, before the files are in place: finished.
+        // After the marker and before the files are ingested: finished.
         let (_, mut received) = transfer(&from, &to, 1).await;
         received.folder.kept = true;
         let (folder, files) = (received.folder.path.clone(), received.files.clone());
         let mut marker = Marker { folder, files, meta: meta.clone(), files_stay: true };
         mark(&to, &marker);
         clean(&to).unwrap();
-        // Twice, as after a death just before the marker went.
+        // Twice, as after a crash just before the marker was deleted.
         let kept = right.path().join("kept");
         fs::create_dir(&kept).unwrap();
         let again: Vec<PathBuf> = marker.files.iter().map(|file| kept.join(file.file_name().unwrap())).collect();
@@ -420,7 +420,7 @@ mod tests {
         assert_eq!(keys(&to, 1)[1], b"new");
         assert!(to.installing(1).unwrap().is_none());
 
-        // Files that are gone although the marker stands were lost, but for a release that gave them away.
+        // With the marker, missing files were lost, unless the marker is of the release that moved them.
         mark(&to, &marker);
         let refused = recover(&to, 1).unwrap_err().to_string();
         assert!(refused.contains(&marker.files[0].display().to_string()) && refused.contains("is gone"), "{refused}");
@@ -450,7 +450,7 @@ mod tests {
         fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(length / 2).unwrap();
         let refused = install(&to, 1, &meta, received).unwrap_err().to_string();
         assert!(refused.contains(&file.display().to_string()), "{refused}");
-        // The marker stands: the next start tries again, and says the same.
+        // The marker stays: the next start tries again and fails with the same error.
         let refused = recover(&to, 1).unwrap_err().to_string();
         assert!(refused.contains(&file.display().to_string()), "{refused}");
     }

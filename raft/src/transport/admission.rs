@@ -1,10 +1,10 @@
-//! Who may hold connections to a port: so many in all, and so many of one address.
+//! Limits of the connections to a port: in total, and per address.
 //!
-//! Where a port is full, a connection of nobody in particular gives way to the one that comes: the oldest of the same address, or
-//! of the address that has the most of them; first those that have proven nothing yet, then those that have sent a request,
-//! but nothing by which it is known whose they are. So a flood of connections displaces itself, be it silent or not, and
-//! whoever shows a credential keeps the place. An account keeps as many as one address may have: what it has beyond, from however
-//! many addresses, is like a stranger's.
+//! When a port is full, an unidentified connection is evicted for a new one: the oldest of the same address or, at the
+//! total limit, of the address that has the most of them. Connections that have not sent a request are evicted first,
+//! then those whose requests do not identify the client. So a flood of connections displaces itself, silent or not, and
+//! a client that has shown a credential keeps its place. An account keeps as many connections as one address may have;
+//! any beyond that, from however many addresses, are treated as unidentified.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -18,12 +18,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::telemetry;
 
-/// The rules of a port.
+/// Limits of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Admission {
     pub most: usize,
-    /// Of one IPv4 address, or of one /64 of IPv6; balancers that are trusted are not counted so.
+    /// Limit per IPv4 address or IPv6 /64 network. Does not apply to trusted load balancers.
     pub most_per_address: usize,
 }
 
@@ -33,7 +33,7 @@ impl Default for Admission {
     }
 }
 
-/// The connections of one port.
+/// Connections of one port.
 pub struct Port {
     name: &'static str,
     rules: Admission,
@@ -45,21 +45,21 @@ struct State {
     open: usize,
     next: u64,
     by_address: HashMap<IpAddr, OfAddress>,
-    /// The network and the number of each that has named its client.
+    /// Network and number of each connection whose client address is known ([`Place::named`]).
     by_client: HashMap<SocketAddr, (IpAddr, u64)>,
-    /// Whose each is that keeps its place, where it is an account's, and how many an account has of them.
+    /// Account of each connection that keeps its place because of it, and their number per account.
     account_of: HashMap<u64, CustomerId>,
     of_account: HashMap<CustomerId, usize>,
-    /// When a connection was last closed for want of a place.
+    /// When a connection was last refused because the port was full.
     refused_at: Option<Instant>,
 }
 
 #[derive(Default)]
 struct OfAddress {
     open: usize,
-    /// Connections that have proven nothing yet, oldest first, each with what ends it.
+    /// Connections that have proven nothing yet, oldest first, each with the token that closes it.
     unproven: BTreeMap<u64, CancellationToken>,
-    /// Connections that have proven who they are, and are of nobody in particular.
+    /// Connections that have sent a request but are not identified, likewise.
     strangers: BTreeMap<u64, CancellationToken>,
 }
 
@@ -71,7 +71,7 @@ impl OfAddress {
 }
 
 impl State {
-    /// Ends the oldest connection of an address that gives way. Its place is free at once.
+    /// Evicts the oldest connection of an address that may be evicted. Its place is free at once.
     fn displace(&mut self, address: IpAddr) -> bool {
         let Some(of) = self.by_address.get_mut(&address) else { return false };
         let Some((_, connection)) = of.unproven.pop_first().or_else(|| of.strangers.pop_first()) else { return false };
@@ -81,7 +81,7 @@ impl State {
         true
     }
 
-    /// The address with the most connections that give way.
+    /// The address with the most connections that may be evicted.
     fn most_crowded(&self) -> Option<IpAddr> {
         let crowded = self.by_address.iter().max_by_key(|(_, of)| of.unproven.len() + of.strangers.len());
         crowded.map(|(address, _)| *address)
@@ -98,13 +98,13 @@ impl Port {
         self.name
     }
 
-    /// Whether it had no place for somebody within this time.
+    /// Whether a connection was refused for lack of a place within this time.
     pub fn refused_within(&self, time: Duration) -> bool {
         self.state.lock().refused_at.is_some_and(|at| at.elapsed() < time)
     }
 
-    /// A place for a connection; `None` when it must be closed. Of a balancer that stands for many clients there may be as
-    /// many as in all.
+    /// Admits a connection; `None` if it must be closed. A load balancer stands for many clients, so it is limited only
+    /// by the total.
     pub fn admit(self: &Arc<Self>, from: IpAddr, is_balancer: bool) -> Option<Place> {
         let address = network_of(from);
         let mut state = self.state.lock();
@@ -132,11 +132,11 @@ impl Port {
         Some(Place { port: self.clone(), address, number, client: None, gives_way })
     }
 
-    /// Whose the connection of a client is, is known: it keeps its place from now on, unless its account has very many.
+    /// Marks a client's connection as identified: it keeps its place from now on, unless its account has too many.
     pub fn recognised(&self, client: SocketAddr, account: Option<CustomerId>) {
         let mut state = self.state.lock();
         let Some((address, number)) = state.by_client.get(&client).copied() else { return };
-        // This is so at each request of a connection but its first.
+        // True for every request on a connection after the first.
         if state.account_of.contains_key(&number) {
             return;
         }
@@ -154,7 +154,7 @@ impl Port {
     }
 }
 
-/// The place of one connection; free again when it goes.
+/// One connection's place; it is free again when this is dropped.
 pub struct Place {
     port: Arc<Port>,
     address: IpAddr,
@@ -164,18 +164,18 @@ pub struct Place {
 }
 
 impl Place {
-    /// Cancelled when another connection has taken its place.
+    /// Cancelled when the connection is evicted.
     pub fn gives_way(&self) -> &CancellationToken {
         &self.gives_way
     }
 
-    /// Names the client that [`Port::recognised`] is told of.
+    /// Sets the client address that [`Port::recognised`] refers to.
     pub fn named(&mut self, client: SocketAddr) {
         self.client = Some(client);
         self.port.state.lock().by_client.insert(client, (self.address, self.number));
     }
 
-    /// It has said what somebody says who is here for a reason: those that have not give way before it.
+    /// Marks the connection as having sent a request: silent connections are evicted before it.
     pub fn proven(&self) {
         let mut state = self.port.state.lock();
         if let Some(of) = state.by_address.get_mut(&self.address)
@@ -185,7 +185,7 @@ impl Place {
         }
     }
 
-    /// Whose it is, is known: it keeps its place from now on.
+    /// Marks the connection as identified: it keeps its place from now on.
     pub fn recognised(&self) {
         let mut state = self.port.state.lock();
         if let Some(of) = state.by_address.get_mut(&self.address) {
@@ -197,7 +197,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut state = self.port.state.lock();
-        // Whoever gave way has given its place already; that is noted under the same lock.
+        // An evicted connection has freed its place already, and was cancelled under the same lock.
         let has_left = self.gives_way.is_cancelled();
         if !has_left {
             state.open -= 1;
@@ -220,7 +220,7 @@ impl Drop for Place {
                 state.of_account.remove(&account);
             }
         }
-        // The address and port may belong to another connection by now, which has another number.
+        // Another connection, with another number, may use this address and port by now.
         if let Some(client) = self.client
             && state.by_client.get(&client).is_some_and(|(_, number)| *number == self.number)
         {
@@ -229,7 +229,7 @@ impl Drop for Place {
     }
 }
 
-/// What one client can hold: an IPv4 address, or the 64 bits of an IPv6 address that a provider gives to one customer.
+/// The addresses that one client controls: an IPv4 address, or the /64 network that a provider assigns to one customer.
 pub fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -315,7 +315,7 @@ mod tests {
                 let client = SocketAddr::new(from(number), 4711);
                 place.named(client);
                 place.proven();
-                // With each of its requests.
+                // Recognised at each of its requests.
                 (0..3).for_each(|_| port.recognised(client, Some(account)));
                 place
             })

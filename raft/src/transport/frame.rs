@@ -1,22 +1,22 @@
-//! The bytes between two peers: frames of messages.
+//! Encoding between two peers: frames of messages.
 //!
 //! ```text
 //! frame    length u32 of what follows | version u8 | messages...
 //! message  kind u8 | id u64 | service u16 | length u32 | body
 //! ```
 //!
-//! Whatever waits to be written goes in one frame: the heartbeats of all groups to a peer, and a burst of calls.
+//! All messages that are ready share one frame, such as the heartbeats of all groups, or a burst of calls.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Version of the frame; a peer that does not know it closes the connection.
+/// Version of the frame; a peer that does not support it closes the connection.
 const VERSION: u8 = 1;
-/// A longer frame is damage, or an attack; a message is bounded by it too.
+/// A longer frame is damaged, or an attack. Limits messages too.
 pub(super) const MAX_FRAME: usize = 64 << 20;
 const MESSAGE_HEAD: usize = 15;
-/// What a buffer grows by, and the room that it should have before more is read into it.
+/// Growth of a read buffer, and the free space it should have before a read.
 const BUFFER: usize = 16 << 10;
 const ROOM: usize = 4 << 10;
 
@@ -24,7 +24,7 @@ const ROOM: usize = 4 << 10;
 pub(super) enum Kind {
     Request = 0,
     Response = 1,
-    /// A request was not handled: the body says why.
+    /// The request was not handled; the body says why.
     Refusal = 2,
     Ping = 3,
     Pong = 4,
@@ -34,11 +34,10 @@ impl Kind {
     const ALL: [Self; 5] = [Self::Request, Self::Response, Self::Refusal, Self::Ping, Self::Pong];
 }
 
-/// One message.
 #[derive(Clone, Debug)]
 pub(super) struct Message {
     pub(super) kind: Kind,
-    /// Ties an answer to its request. The requester chooses it.
+    /// Matches an answer to its request. Chosen by the requester.
     pub(super) id: u64,
     pub(super) service: u16,
     pub(super) body: Bytes,
@@ -56,7 +55,7 @@ pub(super) enum FrameError {
     Damaged,
 }
 
-/// Writes what is said before there are frames: its length, and it.
+/// Writes a message outside of frames: its length and its bytes.
 pub(super) async fn write_alone(stream: &mut (impl AsyncWrite + Unpin), body: &[u8]) -> std::io::Result<()> {
     let too_long = |_| std::io::Error::other("too long");
     let length = u32::try_from(body.len()).map_err(too_long)?;
@@ -64,7 +63,7 @@ pub(super) async fn write_alone(stream: &mut (impl AsyncWrite + Unpin), body: &[
     stream.flush().await
 }
 
-/// Reads what [`write_alone`] wrote, of at most so many bytes.
+/// Reads a message of [`write_alone`] of at most `most` bytes.
 pub(super) async fn read_alone(stream: &mut (impl AsyncRead + Unpin), most: u32) -> std::io::Result<Bytes> {
     let length = stream.read_u32().await?;
     if length > most {
@@ -90,18 +89,18 @@ pub(super) fn push(frame: &mut BytesMut, message: &Message) {
     frame.put_slice(&message.body);
 }
 
-/// Writes the length in front.
+/// Fills in the frame's length.
 pub(super) fn end(frame: &mut BytesMut) {
     let length = (frame.len() - 4) as u32;
     frame[..4].copy_from_slice(&length.to_be_bytes());
 }
 
-/// What a message takes in a frame.
+/// Size of a message in a frame.
 pub(super) fn size(message: &Message) -> usize {
     MESSAGE_HEAD + message.body.len()
 }
 
-/// Reads the next frame; the buffer keeps what came with it. `goes_on` is called whenever a part of a frame has come.
+/// Reads the next frame; bytes after it stay in the buffer. Calls `goes_on` whenever part of a frame has arrived.
 pub(super) async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     buffer: &mut BytesMut,
@@ -128,14 +127,14 @@ pub(super) async fn read(
         }
         match stream.read_buf(buffer).await {
             Ok(0) => return Err(FrameError::Closed),
-            // A process that ends says no goodbye in TLS; what it cut short is not passed on either way.
+            // A process that is killed does not close TLS properly; a truncated frame is dropped either way.
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Err(FrameError::Closed),
             read => read?,
         };
     }
 }
 
-/// Takes the next message off a frame; its body shares the frame's bytes.
+/// Takes the next message from a frame; its body shares the frame's bytes.
 pub(super) fn next(frame: &mut Bytes) -> Option<Result<Message, FrameError>> {
     if frame.is_empty() {
         return None;
@@ -182,7 +181,7 @@ mod tests {
         assert!(matches!(read(&mut stream, &mut buffer, || {}).await, Err(FrameError::Closed)));
     }
 
-    /// A stream that gives a few bytes at a time.
+    /// A stream that yields a few bytes at a time.
     fn in_pieces(bytes: &[u8]) -> impl AsyncRead + Unpin + use<> {
         struct Pieces(Bytes);
         impl AsyncRead for Pieces {

@@ -11,16 +11,16 @@ use super::frame::{self, Kind, Message};
 use super::hello::{self as first_words, Answer, Hello, HelloError};
 use super::{Class, Identity};
 
-/// Whose connection it is, as far as a hello is judged.
+/// Identity of the node that checks a hello.
 const IDENTITY: Identity = Identity { cluster_id: Uuid::from_u128(1), storage_id: Uuid::from_u128(2) };
 const NODE: NodeId = 7;
 const ELECTION_MIN: Duration = Duration::from_millis(300);
 
-/// The bodies of all messages in all frames, as far as they can be read.
+/// Bodies of all messages in all frames, as far as they can be parsed.
 pub(crate) fn messages_of(mut bytes: &[u8]) -> Vec<Bytes> {
     let mut buffer = BytesMut::new();
     let mut bodies = Vec::new();
-    // Bytes in memory are there at once.
+    // Reads from memory complete at once.
     while let Some(Ok(mut frame)) = frame::read(&mut bytes, &mut buffer, || {}).now_or_never() {
         while let Some(Ok(message)) = frame::next(&mut frame) {
             bodies.push(message.body);
@@ -29,7 +29,7 @@ pub(crate) fn messages_of(mut bytes: &[u8]) -> Vec<Bytes> {
     bodies
 }
 
-/// A frame with a message for each body.
+/// A frame with one message for each body.
 pub(crate) fn framed(bodies: &[Bytes]) -> Vec<u8> {
     let mut frame = BytesMut::new();
     frame::begin(&mut frame);
@@ -40,7 +40,7 @@ pub(crate) fn framed(bodies: &[Bytes]) -> Vec<u8> {
     frame.to_vec()
 }
 
-/// The first words of whoever dials, and of whoever is dialled.
+/// Hellos of both the dialing and the accepting side.
 pub fn hello(bytes: &[u8]) {
     let judge = |hello: &Hello| {
         let _ = (hello.class(), hello.identity(), hello.mismatch(&IDENTITY, ELECTION_MIN));
@@ -54,7 +54,7 @@ pub fn hello(bytes: &[u8]) {
     }
 }
 
-/// First words as nodes say them.
+/// Hellos as nodes send them.
 pub fn hello_examples() -> Vec<Vec<u8>> {
     let hello = || Hello::new(NODE, &IDENTITY, ELECTION_MIN, Class::Log);
     let mut spoken = vec![Vec::new(), Vec::new(), Vec::new()];

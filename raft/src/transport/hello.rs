@@ -1,7 +1,7 @@
-//! The first words on a connection: who speaks, of which cluster, for which class of traffic.
+//! The first messages on a connection: node, cluster, and class of traffic of the two sides.
 //!
-//! Both sides have proven by their certificates which node they are; here each says which cluster and which data folder
-//! it belongs to, and may be refused with a reason that both log.
+//! The certificates have proven which nodes they are; here each names its cluster and its data folder, and may be
+//! refused with a reason that both log.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Class, Identity, frame};
 
-/// The version of the frames, and of how all in them is written, after the hello. Nodes of different versions refuse each
-/// other. What is said in them grows with the cluster's format.
+/// Version of the frames and their encoding after the hello. Nodes of different versions refuse each other. The content
+/// of the frames depends on the cluster's format.
 const PROTOCOL: u16 = 1;
 const MAX_HELLO: u32 = 4096;
 
@@ -26,7 +26,7 @@ pub(super) enum HelloError {
     Io(#[from] std::io::Error),
     #[error("the peer's hello is damaged")]
     Damaged,
-    /// The peer does not want to speak with us.
+    /// The peer refuses to talk to this node.
     #[error("{0}")]
     Refused(String),
 }
@@ -38,10 +38,10 @@ pub(super) struct Hello {
     cluster_id: [u8; 16],
     storage_id: [u8; 16],
     class: u8,
-    /// The highest format that the node understands; one that names none is of the first release.
+    /// Highest format that the node supports. The first release does not send it.
     #[serde(default)]
     pub(super) format: Format,
-    /// For how long the node keeps to a leader that it has heard, in milliseconds; releases before this do not say it.
+    /// How long, in ms, the node keeps to a leader that it has heard. Earlier releases do not send it.
     #[serde(default)]
     election_min: Option<u64>,
 }
@@ -70,7 +70,7 @@ impl Hello {
         Class::ALL.into_iter().find(|class| *class as u8 == self.class)
     }
 
-    /// What does not fit between the two sides, before anyone is asked about the peer.
+    /// Why the two sides do not match; checked before the admission check.
     pub(super) fn mismatch(&self, ours: &Identity, election_min: Duration) -> Option<String> {
         if self.protocol != PROTOCOL {
             return Some(format!("peer protocol {} does not fit {PROTOCOL}", self.protocol));
@@ -79,7 +79,7 @@ impl Hello {
         if theirs != ours.cluster_id {
             return Some(format!("node {} is of cluster {theirs}, not of {}", self.node, ours.cluster_id));
         }
-        // An owner acts for as long as followers of its own timing elect no other; those of a shorter one do so earlier.
+        // An owner relies on its own timing: with a shorter one, followers elect another leader earlier.
         let (theirs, ours) = (self.election_min?, millis(election_min));
         (theirs != ours).then(|| {
             format!(
@@ -94,7 +94,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The accepting side's answer: its own hello, or why not.
+/// The accepting side's answer: its own hello, or the reason of a refusal.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
     Welcome(Hello),
@@ -102,7 +102,7 @@ pub(super) enum Answer {
 }
 
 pub(super) async fn send<T: Serialize>(stream: &mut (impl AsyncWrite + Unpin), value: &T) -> Result<(), HelloError> {
-    // By name: a release that does not know a field passes over it.
+    // With field names, so that releases skip fields that they do not know.
     let body = msgpack::to_vec_named(value).map_err(|_| HelloError::Damaged)?;
     Ok(frame::write_alone(stream, &body).await?)
 }
@@ -119,7 +119,7 @@ mod tests {
 
     const ELECTION_MIN: Duration = Duration::from_millis(300);
 
-    /// As release 0.1.0 has it.
+    /// The hello of release 0.1.0.
     #[derive(Debug, Serialize, Deserialize)]
     struct FirstHello {
         protocol: u16,
@@ -136,7 +136,7 @@ mod tests {
         send(&mut wire, &Hello::new(7, &identity, ELECTION_MIN, Class::Log)).await.unwrap();
         let first: FirstHello = receive(&mut wire.as_slice()).await.unwrap();
         assert_eq!((first.node, first.class), (7, Class::Log as u8));
-        // The first release writes fields by their place, without names.
+        // The first release encodes fields by position, without names.
         let body = msgpack::to_vec(&first).unwrap();
         let said = [&(body.len() as u32).to_be_bytes()[..], &body].concat();
         let hello: Hello = receive(&mut said.as_slice()).await.unwrap();

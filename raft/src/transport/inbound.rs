@@ -1,4 +1,4 @@
-//! The serving side: accepts peers, checks who they are, and hands their calls to the services.
+//! Server side: accepts peers, checks who they are, and passes their calls to the services.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,15 +23,15 @@ use super::{
 use crate::failpoint::{self, Wire};
 use crate::telemetry;
 
-/// Answers that may wait for a connection.
+/// Capacity of a connection's queue of answers.
 const QUEUE: usize = 8192;
-/// How often it is told that no connection can be accepted.
+/// Interval of the log messages about connections that cannot be accepted.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 
 /// Accepts peers until the node stops.
 ///
-/// Handshakes run beside each other, however many there are: a peer that connects has a fraction of a second, and must not
-/// wait for strangers to be done. There are as many as the port has places, and what says nothing gives way.
+/// All handshakes run concurrently: a peer has a fraction of a second to connect, and must not wait for unknown
+/// clients. Their number is limited by the port's places; silent connections are evicted.
 pub(super) async fn accept(shared: Arc<Shared>, listener: Arc<TcpListener>, port: Arc<Port>) {
     let unauthenticated = Arc::new(Semaphore::new(unauthenticated::AT_ONCE));
     let mut complained: Option<Instant> = None;
@@ -39,7 +39,7 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: Arc<TcpListener>, port
         let (socket, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of file descriptors, say: it passes, and a busy loop would not help.
+                // For example, too many open files: wait for it to pass instead of spinning.
                 if complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) {
                     complained = Some(Instant::now());
                     tracing::warn!(%error, "cannot accept a peer");
@@ -52,7 +52,7 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: Arc<TcpListener>, port
         let task = {
             let (shared, unauthenticated) = (shared.clone(), unauthenticated.clone());
             async move {
-                // The handshake of a peer that is paused, or no peer at all, must not stay for ever.
+                // The handshake of a peer that is suspended, or of another client, must not hang forever.
                 let greeting = tokio::time::timeout(shared.connect_timeout * HANDSHAKE, greet(&shared, socket));
                 let Some(greeted) = place.gives_way().run_until_cancelled(greeting).await else { return };
                 match greeted {
@@ -87,22 +87,22 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: Arc<TcpListener>, port
     }
 }
 
-/// Who has connected.
+/// The client that has connected.
 enum Greeted {
     Peer(Box<TlsStream<TcpStream>>, Judged, Class),
-    /// The peer has shown no certificate.
+    /// The client has no certificate.
     Unauthenticated(Box<TlsStream<TcpStream>>),
 }
 
-/// Answers one question. Strangers beyond those that may be served at once are turned away: they may ask again. One that says
-/// nothing takes none of their places, and gives way at the port.
+/// Answers one question of a client without a certificate. Clients beyond [`unauthenticated::AT_ONCE`] are turned away
+/// and may retry. A silent client takes none of these permits, and may be evicted from the port.
 async fn answer_unauthenticated(shared: &Shared, mut stream: TlsStream<TcpStream>, places: Arc<Semaphore>) {
     let Some(handler) = shared.unauthenticated.read().clone() else { return };
     let Ok(question) = unauthenticated::question(&mut stream).await else { return };
     let Ok(place) = places.try_acquire_owned() else { return };
-    // The answer is worked out where calls of the floors above are handled.
+    // Runs where the calls of higher layers are handled.
     let serving = shared.caller.spawn(async move {
-        // Held by the work: it goes on to its end, also where the connection gives way to another one.
+        // Held until the work ends, even if the connection is evicted before.
         let _place = place;
         tokio::time::timeout(unauthenticated::PATIENCE, unauthenticated::answer(&mut stream, question, &*handler)).await
     });
@@ -144,7 +144,7 @@ fn admit(shared: &Shared, stream: &TlsStream<TcpStream>, judged: &Judged) -> Res
 
 async fn serve(shared: &Arc<Shared>, connection: TlsStream<TcpStream>, judged: Judged, class: Class) {
     let peer = judged.hello.node;
-    // A peer that connects again has lost its old connection, even if we have not noticed.
+    // A peer that reconnects has lost its old connection, even if this node has not noticed.
     let replaced = CancellationToken::new();
     if let Some(old) = shared.accepted.lock().insert((peer, class), replaced.clone()) {
         old.cancel();
@@ -211,17 +211,17 @@ impl Session {
         match message.kind {
             Kind::Request => self.dispatch(message),
             Kind::Ping => self.say_alive(),
-            // Answers do not come this way; an odd peer harms only itself.
+            // Answers are not expected here; a faulty peer harms only itself.
             Kind::Response | Kind::Refusal | Kind::Pong => {}
         }
     }
 
-    /// Lets the peer hear of this node. Pings answer themselves, and while a large request arrives, there is none to answer.
+    /// Sends a pong: the answer to a ping, and a sign of life while a large request arrives.
     fn say_alive(&self) {
         if failpoint::is_cut(Wire::Peers) {
             return;
         }
-        // A full queue is sign of life enough.
+        // If the queue is full, its answers are signs of life enough.
         let _ = self.answers.try_send(Outgoing::new(Kind::Pong, 0, 0, Bytes::new(), Duration::ZERO));
     }
 
@@ -230,23 +230,23 @@ impl Session {
         let handler = self.shared.services.read().get(&service).cloned();
         match handler {
             None => self.refuse(id, &PeerError::unserved(service)),
-            // Raft's own requests are begun in the order in which they came, on this task: appends of one group must
-            // reach its core in order. What is left of them is waiting.
+            // Requests to Raft services are started on this task, in order of arrival, because appends must reach a
+            // group's core in order. Whatever does not complete at once continues in a task of its own.
             Some(Service::Raft(handler)) => {
                 let Ok(place) = self.raft_requests.clone().try_acquire_owned() else {
                     return self.refuse(id, &PeerError::Busy);
                 };
                 let patience = handler.patience();
                 let mut work = handler.handle(self.peer, self.class, body);
-                // The budget of this task may be used up by what came in one frame: work that could begin would then wait for
-                // another task, behind what came after it.
+                // Unconstrained: the messages of one frame may use up this task's coop budget, and a request that could
+                // start now would then start in another task, after later requests.
                 match unconstrained(&mut work).now_or_never() {
                     Some(body) => self.answer(id, body, patience, place),
                     None => {
                         let answers = self.answers.clone();
                         self.shared.runtime.spawn(async move {
                             let body = work.await;
-                            // The connection may be gone; the peer asks again.
+                            // The connection may be gone; the peer retries.
                             let _ = answers.send(response(id, body, patience)).await;
                             drop(place);
                         });
@@ -262,7 +262,7 @@ impl Session {
                     let mut unanswered = Unanswered { id, answers: Some(answers) };
                     let body = handler.handle(peer, body).await;
                     if let Some(answers) = unanswered.answers.take() {
-                        // The connection may be gone; the caller was told so.
+                        // The connection may be gone; the caller has been told.
                         let _ = answers.send(response(id, body, Duration::ZERO)).await;
                     }
                     drop(permit);
@@ -283,12 +283,12 @@ impl Session {
     }
 
     fn refuse(&self, id: u64, error: &PeerError) {
-        // With a full queue the caller times out, which tells it the same.
+        // If the queue is full, the caller times out, which has the same effect.
         let _ = self.answers.try_send(Outgoing::new(Kind::Refusal, id, 0, error.encode(), Duration::ZERO));
     }
 }
 
-/// An answer, or why there is none: one that no frame can carry would end the connection, and with it all other calls.
+/// An answer, or a refusal if it is too large: exceeding a frame would end the connection and all its calls.
 fn response(id: u64, body: Bytes, patience: Duration) -> Outgoing {
     if body.len() <= MAX_BODY {
         return Outgoing::new(Kind::Response, id, 0, body, patience);
@@ -297,7 +297,7 @@ fn response(id: u64, body: Bytes, patience: Duration) -> Outgoing {
     Outgoing::new(Kind::Refusal, id, 0, error.encode(), patience)
 }
 
-/// Tells the caller when a handler panics, instead of letting it wait.
+/// Tells the caller if a handler panics, instead of letting it time out.
 struct Unanswered {
     id: u64,
     answers: Option<mpsc::Sender<Outgoing>>,

@@ -1,8 +1,8 @@
-//! How nodes speak to each other: framed streams over mutual TLS, one connection for each class of traffic.
+//! Communication between nodes: framed streams over mutual TLS, one connection for each class of traffic.
 //!
-//! Each node dials its peers; a connection carries calls one way and their answers the other. Votes, heartbeats, log and
-//! snapshots live on the Raft runtime, so that a busy API cannot hold them back. The connections that carry the calls
-//! of the floors above live where those calls are made and handled: each change of runtime would wake a thread.
+//! Each node dials its peers; a connection carries calls one way and answers the other. Votes, heartbeats, log entries
+//! and snapshots run on the Raft runtime, so that a busy API cannot delay them. Connections for calls of higher layers
+//! run on the runtime where these are made and handled, because every change of runtime wakes a thread.
 
 pub mod admission;
 mod frame;
@@ -40,35 +40,35 @@ use self::outbound::Link;
 use self::unauthenticated::UnauthenticatedHandler;
 use crate::{supervise, telemetry};
 
-/// The largest body of a call, and of an answer.
+/// Largest body of a call, and of an answer.
 pub const MAX_BODY: usize = frame::MAX_FRAME / 2;
-/// Calls of the floors above that one peer may have in flight on one connection; more are answered as busy.
+/// Calls of higher layers that a peer may have in flight on one connection; further calls are refused as busy.
 pub const MOST_CALLS: usize = 4096;
-/// Requests of the host's own services that one peer may have in flight on one connection; more are answered as busy. Some appends of
-/// each of a thousand groups are far fewer.
+/// Requests to the host's own services that a peer may have in flight on one connection; further ones are refused as
+/// busy. A few appends for each of a thousand groups are far fewer.
 const MOST_RAFT_REQUESTS: usize = 1 << 14;
-/// The largest body of an append. Entries have a bound far below, but logs of earlier releases hold larger ones: they get as
-/// much as a frame can carry, and still are to reach a follower.
+/// Largest body of an append. New entries are limited far below that, but logs of earlier releases hold larger ones
+/// that must still reach a follower: an append may fill a frame.
 const MAX_APPEND: usize = frame::MAX_FRAME - 1024;
-/// Stack of a thread that reads what others sent. MessagePack is read 1,024 levels deep at most, each some 2 KiB of stack in
-/// a build without optimisation: more than the 2 MiB that threads have by themselves.
+/// Stack size of threads that decode received data. MessagePack may be nested 1,024 levels deep, at about 2 KiB of
+/// stack each in a build without optimisation: more than the default of 2 MiB.
 pub const STACK_BYTES: usize = 8 << 20;
-/// How many times as long as connecting a handshake may take, on both sides: a peer whose processors are busy is no dead one, and
-/// one that is cut off in the middle makes them busier still.
+/// Timeout of a handshake on both sides, as a multiple of the connect timeout: a peer with busy CPUs is not dead, and
+/// aborted handshakes make it even busier.
 const HANDSHAKE: u32 = 5;
-/// How often the peer of a connection is judged again, and how many times in a row it has to be refused: one that is removed
-/// shall hear so from the log.
+/// Interval at which the peer of a connection is checked again, and the number of consecutive refusals that close it. A
+/// removed node should learn of its removal from the log rather than from a refusal.
 const JUDGE_EVERY: Duration = Duration::from_millis(500);
 const REFUSALS: u32 = 2;
 
-/// Which cluster and which data folder a node belongs to.
+/// The cluster and the data folder that a node belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub cluster_id: Uuid,
     pub storage_id: Uuid,
 }
 
-/// The cluster's CA and this node's certificate for `node-<id>.gateway.internal`, all PEM.
+/// The cluster's CA and this node's certificate for `node-<id>.gateway.internal`, in PEM.
 #[derive(Clone)]
 pub struct PeerTls {
     pub ca_pem: String,
@@ -76,20 +76,20 @@ pub struct PeerTls {
     pub key_pem: String,
 }
 
-/// Finds the `host:port` of a node; `None` while it is not known.
+/// Returns the `host:port` of a node; `None` while it is unknown.
 pub type Lookup = Arc<dyn Fn(NodeId) -> Option<String> + Send + Sync>;
 
-/// Which side of a connection this node is.
+/// The side of a connection that this node is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// The peer has come to this node, with requests.
+    /// The peer has connected to this node, to send requests.
     Accepted,
-    /// This node has gone to the peer. Its answers are counted on, votes and acknowledged entries among them.
+    /// This node has connected to the peer and relies on its answers, including votes and acknowledged entries.
     Dialed,
 }
 
-/// Says whether a node with this identity, which understands formats up to this one, may speak with us; the text is the
-/// reason that both sides log. It is asked again for as long as they speak.
+/// Decides whether this node may talk to a node with this identity whose highest format is this one. The error is the
+/// reason that both sides log. Called again regularly while the connection lasts.
 pub type Admit = Arc<dyn Fn(NodeId, &Identity, Format, Way) -> Result<(), String> + Send + Sync>;
 
 pub struct PeersConfig {
@@ -99,11 +99,11 @@ pub struct PeersConfig {
     pub tls: PeerTls,
     pub lookup: Lookup,
     pub admit: Admit,
-    /// Threads of the runtime that serves peers and Raft.
+    /// Number of threads of the runtime that serves peers and Raft.
     pub threads: usize,
-    /// The places of connections that come in.
+    /// Limits the incoming connections.
     pub port: Arc<Port>,
-    /// The shortest election. Peers with another one are refused.
+    /// Shortest election timeout. Peers with a different one are refused.
     pub election_min: Duration,
 }
 
@@ -120,11 +120,11 @@ pub enum PeersError {
 /// Why a call to a peer has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PeerError {
-    /// No connection, or it broke before the answer came: the call may have been handled if it was sent. Or the peer does not
-    /// serve it, or not yet: it listens before it has opened what it answers from.
+    /// There is no connection, or it broke before the answer: the call may have been handled if it was sent. Or the
+    /// peer does not serve this call yet: it listens before it has opened what it answers from.
     #[error("unreachable: {0}")]
     Unreachable(String),
-    /// The peer (or this node) does not want to speak with the other.
+    /// The peer refuses to talk to this node, or this node to the peer.
     #[error("refused: {0}")]
     Refused(String),
     /// No answer in time; the call may have been handled.
@@ -140,7 +140,7 @@ impl PeerError {
         Self::Unreachable(format!("service {service} is not known"))
     }
 
-    /// As the body of a refusal.
+    /// Encodes the error as the body of a refusal.
     fn encode(&self) -> Bytes {
         let (code, text): (u8, &str) = match self {
             Self::Refused(text) => (0, text.as_str()),
@@ -163,17 +163,17 @@ impl PeerError {
     }
 }
 
-/// Kinds of traffic that must not wait for each other; each has a connection of its own to each peer.
+/// Kinds of traffic that must not wait for each other; each has its own connection to each peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Votes and heartbeats, and whether a copy of the directory is fresh.
+    /// Votes, heartbeats, and checks whether a copy of the directory is fresh.
     Control,
     /// Log entries.
     Log,
     Snapshot,
-    /// Calls of the floors above, and read indexes.
+    /// Calls of higher layers, and read indexes.
     Call,
-    /// Media from replica to replica: much, and never in a hurry.
+    /// Media between replicas: large, and never urgent.
     Media,
 }
 
@@ -181,19 +181,19 @@ impl Class {
     const ALL: [Self; 5] = [Self::Control, Self::Log, Self::Snapshot, Self::Call, Self::Media];
 }
 
-/// Serves one kind of call. Runs on the runtime on which [`Peers::start`] was called; what comes as [`Class::Control`], which must not
-/// wait for other calls, on Raft's.
+/// Serves one kind of call. Runs on the runtime on which [`Peers::start`] was called; calls of [`Class::Control`],
+/// which must not wait for other calls, run on the Raft runtime.
 #[async_trait::async_trait]
 pub trait Handler: Send + Sync + 'static {
     async fn handle(&self, from: NodeId, body: Bytes) -> Bytes;
 }
 
-/// A service of the host itself: begun in the order of the requests, on the Raft runtime.
+/// A service of the host itself: requests are started in order of arrival, on the Raft runtime.
 pub(crate) trait RaftService: Send + Sync + 'static {
-    /// Answers what has come by a connection of this class.
+    /// Answers a request that arrived on a connection of this class.
     fn handle(&self, from: NodeId, class: Class, body: Bytes) -> BoxFuture<'static, Bytes>;
 
-    /// How long an answer may wait for others to share its frame.
+    /// How long an answer may wait to share its frame with others.
     fn patience(&self) -> Duration {
         Duration::ZERO
     }
@@ -205,34 +205,34 @@ enum Service {
     Call(Arc<dyn Handler>),
 }
 
-/// What all connections share.
+/// State shared by all connections.
 struct Shared {
     node: NodeId,
     identity: Identity,
-    /// As new connections get it.
+    /// TLS configuration of new connections.
     tls: RwLock<tls::Tls>,
     lookup: Lookup,
     admit: Admit,
     election_min: Duration,
-    /// How long connecting to a peer may take, before the handshake. One whose machine needs longer is taken for dead by then, and a
-    /// connection that is being made holds up votes.
+    /// Timeout of connecting to a peer, without the handshake. A peer that takes longer counts as dead anyway, and
+    /// votes wait while a connection is being made.
     connect_timeout: Duration,
     services: RwLock<HashMap<u16, Service>>,
     links: RwLock<HashMap<(NodeId, Class), Arc<Link>>>,
-    /// The accepted connections, each with what ends it.
+    /// Accepted connections, each with the token that closes it.
     accepted: Mutex<HashMap<(NodeId, Class), CancellationToken>>,
-    /// Answers those that have no certificate; nobody, until it is set.
+    /// Handles clients without a certificate; `None` until it is set.
     unauthenticated: RwLock<Option<Arc<dyn UnauthenticatedHandler>>>,
-    /// Where calls of the floors above are made and handled.
+    /// Runtime on which calls of higher layers are made and handled.
     caller: Handle,
-    /// Where everything else runs.
+    /// Runtime of everything else.
     runtime: Handle,
     stop: CancellationToken,
     tracker: TaskTracker,
 }
 
 impl Shared {
-    /// Where the connections of a class live.
+    /// Runtime of the connections of a class.
     fn runtime_of(&self, class: Class) -> &Handle {
         match class {
             Class::Call | Class::Media => &self.caller,
@@ -241,7 +241,7 @@ impl Shared {
     }
 }
 
-/// Whom a connection leads to, to judge it by.
+/// The peer of a connection, as it is checked.
 struct Judged {
     hello: Hello,
     way: Way,
@@ -249,15 +249,15 @@ struct Judged {
 
 impl Judged {
     /// # Errors
-    /// Why the peer does not fit to this node, or may not be spoken with.
+    /// The reason why the peer does not match this node, or must not be talked to.
     fn judge(&self, shared: &Shared) -> Result<(), String> {
         let theirs = &self.hello;
         theirs.mismatch(&shared.identity, shared.election_min).map_or(Ok(()), Err)?;
         (shared.admit)(theirs.node, &theirs.identity(), theirs.format, self.way)
     }
 
-    /// Returns, with the reason, when the peer may be spoken with no longer: what is known of the cluster has changed since it
-    /// was let in.
+    /// Returns the reason once the peer must no longer be talked to, because the cluster has changed since the peer was
+    /// admitted.
     async fn refused(&self, shared: &Shared) -> String {
         let mut refusals = 0;
         loop {
@@ -276,11 +276,11 @@ impl Judged {
     }
 }
 
-/// This node's place among its peers.
+/// This node's connections to its peers.
 pub struct Peers {
     shared: Arc<Shared>,
     local_addr: SocketAddr,
-    /// Taken when it is shut down: a runtime must not be dropped where it would block another.
+    /// Taken at shutdown: a runtime must not be dropped on a thread of another runtime, which it would block.
     runtime: Mutex<Option<Runtime>>,
 }
 
@@ -314,7 +314,7 @@ impl Peers {
                 tracker: TaskTracker::new(),
             });
             let addr = config.listen;
-            // The listener has to be made on the runtime whose reactor will watch it.
+            // The listener must be created on the runtime whose reactor drives it.
             let bound = shared.runtime.spawn(async move {
                 let listener = TcpListener::bind(addr).await?;
                 let local_addr = listener.local_addr()?;
@@ -346,36 +346,36 @@ impl Peers {
         self.shared.identity
     }
 
-    /// Whether an address of a node is known.
+    /// Whether a node's address is known.
     pub(crate) fn knows_way_to(&self, node: NodeId) -> bool {
         (self.shared.lookup)(node).is_some()
     }
 
-    /// The address that is listened on (its port, if 0 was asked for).
+    /// The address that is listened on, with the actual port if port 0 was requested.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
 
-    /// Serves calls to a service; those below 256 are the host's own. The last handler for a service counts.
+    /// Serves a service, replacing its former handler. Numbers below 256 are reserved for the host.
     pub fn serve(&self, service: u16, handler: Arc<dyn Handler>) {
         self.shared.services.write().insert(service, Service::Call(handler));
     }
 
-    /// Shows peers another certificate from now on, a later one of this node, and trusts those of these authorities.
+    /// Presents this newer certificate of this node from now on, and trusts these authorities.
     ///
     /// # Errors
-    /// When it is none of this node's, or its key is another's; it stays as it was then.
+    /// When the certificate is not for this node, or the key does not match; nothing is changed then.
     pub fn renew_certificate(&self, pem: &PeerTls) -> Result<(), PeersError> {
         *self.shared.tls.write() = tls::Tls::new(self.shared.node, pem)?;
         Ok(())
     }
 
-    /// Answers strangers from now on.
+    /// Answers clients without a certificate from now on.
     pub fn serve_unauthenticated(&self, handler: Arc<dyn UnauthenticatedHandler>) {
         *self.shared.unauthenticated.write() = Some(handler);
     }
 
-    /// Stops serving a service: calls to it are refused from here on.
+    /// Stops serving a service: calls to it are refused from now on.
     pub fn unserve(&self, service: u16) {
         self.shared.services.write().remove(&service);
     }
@@ -384,12 +384,12 @@ impl Peers {
         self.shared.services.write().insert(service, Service::Raft(handler));
     }
 
-    /// The runtime on which Raft runs.
+    /// The runtime of Raft.
     pub(crate) fn runtime(&self) -> &Handle {
         &self.shared.runtime
     }
 
-    /// Hands a request over, in the order of these calls, without waiting.
+    /// Enqueues a request without waiting. Requests are sent in the order of these calls.
     pub(crate) fn begin(
         &self,
         to: NodeId,
@@ -410,14 +410,14 @@ impl Peers {
         link.begin(service, body, patience)
     }
 
-    /// Sends at once what waits for company on the way to a peer.
+    /// Sends queued messages to a peer at once, even those that may still wait to share a frame.
     pub(crate) fn nudge(&self, to: NodeId, class: Class) {
         if let Some(link) = self.shared.links.read().get(&(to, class)) {
             link.nudge();
         }
     }
 
-    /// Calls a service of a node; of this node without a detour.
+    /// Calls a service of a node; calls to this node do not use the network.
     pub async fn call(
         &self,
         to: NodeId,
@@ -439,7 +439,7 @@ impl Peers {
     async fn call_self(&self, class: Class, service: u16, body: Bytes) -> Result<Bytes, PeerError> {
         let handler = self.shared.services.read().get(&service).cloned();
         let node = self.shared.node;
-        // As for a peer's call: a caller that gives up does not cut the handler off in the middle.
+        // Spawned, as for a peer's call: if the caller gives up, the handler still runs to its end.
         let work = match handler {
             None => return Err(PeerError::unserved(service)),
             Some(Service::Raft(handler)) => self.shared.runtime.spawn(handler.handle(node, class, body)),
@@ -448,7 +448,7 @@ impl Peers {
         work.await.map_err(|_| PeerError::Unreachable("the call failed".into()))
     }
 
-    /// Closes all connections and stops listening. The runtime stays for those who still stop on it.
+    /// Closes all connections and stops listening. The runtime stays for tasks that are still shutting down on it.
     pub async fn shutdown(&self) {
         self.shared.stop.cancel();
         self.shared.tracker.close();

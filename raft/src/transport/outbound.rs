@@ -1,4 +1,4 @@
-//! The calling side: one connection to one peer for one class of traffic, made when it is first needed.
+//! Client side: one connection to one peer for one class of traffic, made when it is first needed.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -23,10 +23,10 @@ use crate::failpoint::{self, Wire};
 use crate::supervise;
 use crate::telemetry;
 
-/// Messages that may wait for the connection. When it is full, calls fail as busy instead of waiting unseen.
+/// Capacity of the queue of messages. When it is full, calls fail as busy instead of waiting.
 const QUEUE: usize = 8192;
 const BACKOFF_MIN: Duration = Duration::from_millis(20);
-/// A peer that comes back is found again within that.
+/// A peer that comes back is reconnected within this time.
 const BACKOFF_MAX: Duration = Duration::from_millis(200);
 
 /// Calls that wait for an answer.
@@ -37,7 +37,7 @@ struct Waiting {
 
 impl Waiting {
     fn complete(&self, id: u64, result: Result<Bytes, PeerError>) {
-        // A call that nobody waits for any more was given up by its caller.
+        // If the call is gone, its caller has given up.
         if let Some(call) = self.calls.lock().remove(&id) {
             let _ = call.send(result);
         }
@@ -50,7 +50,7 @@ impl Waiting {
         }
     }
 
-    /// Whether somebody waits for the answer to what is about to be sent.
+    /// Whether a message that is about to be sent is still wanted: the caller of a request may have given up.
     fn wants(&self, message: &Message) -> bool {
         message.kind != Kind::Request || self.calls.lock().contains_key(&message.id)
     }
@@ -60,7 +60,7 @@ impl Waiting {
     }
 }
 
-/// The answer to a call that was handed over; dropping it gives the call up.
+/// The answer to an enqueued call. Dropping it cancels the call unless it has been sent.
 pub(crate) struct Answer {
     id: u64,
     waiting: Arc<Waiting>,
@@ -83,12 +83,12 @@ impl Drop for Answer {
     }
 }
 
-/// A connection as its callers see it.
+/// Handle of a connection.
 pub(super) struct Link {
     queue: mpsc::Sender<Outgoing>,
     waiting: Arc<Waiting>,
     next: AtomicU64,
-    /// Until when calls fail at once, and why: the peer could not be reached a moment ago.
+    /// After a failure to connect: until when calls fail at once, and the error.
     down: Arc<Mutex<Option<(Instant, PeerError)>>>,
 }
 
@@ -112,7 +112,7 @@ impl Link {
         link
     }
 
-    /// Hands a call over, in the order of these calls, without waiting.
+    /// Enqueues a call without waiting. Calls are sent in the order of these calls.
     pub(super) fn begin(&self, service: u16, body: Bytes, patience: Duration) -> Result<Answer, PeerError> {
         if let Some((until, error)) = &*self.down.lock()
             && Instant::now() < *until
@@ -133,9 +133,9 @@ impl Link {
         }
     }
 
-    /// Ends the patience of what waits to be sent.
+    /// Sends queued messages at once, even those that may still wait to share a frame.
     pub(super) fn nudge(&self) {
-        // A full queue is not waiting for anything.
+        // If the queue is full, nothing in it is being delayed.
         let _ = self.queue.try_send(ping());
     }
 }
@@ -144,7 +144,7 @@ fn ping() -> Outgoing {
     Outgoing::new(Kind::Ping, 0, 0, Bytes::new(), Duration::ZERO)
 }
 
-/// The task that keeps one connection.
+/// The task that maintains one connection.
 struct Keeper {
     shared: Arc<Shared>,
     peer: NodeId,
@@ -153,16 +153,16 @@ struct Keeper {
     pings: mpsc::WeakSender<Outgoing>,
     waiting: Arc<Waiting>,
     down: Arc<Mutex<Option<(Instant, PeerError)>>>,
-    /// The trouble that was logged last, so that a peer that stays away is not logged at every attempt.
+    /// The error that was logged last: an unreachable peer is not logged at every attempt.
     last_trouble: Option<String>,
 }
 
 impl Keeper {
     async fn run(mut self) {
         let stop = self.shared.stop.clone();
-        // When all is shut down, waiting calls fail because their senders are dropped with the map.
+        // On shutdown, waiting calls fail because their senders are dropped with the map.
         let keeping = async {
-            // `None` after a panic: calls that wait are told, and the next one makes the connection anew.
+            // `None` after a panic: waiting calls fail, and the next call reconnects.
             while supervise::noticed("the connection to a peer", self.keep()).await.is_none() {
                 self.waiting.fail_all(&PeerError::Unreachable("the connection failed here".into()));
                 tokio::time::sleep(BACKOFF_MAX).await;
@@ -196,9 +196,9 @@ impl Keeper {
                 }
             };
             self.note(Some(&error));
-            // What waits fails now, and what was not sent is not sent later: its callers are told.
+            // Waiting calls fail now, and unsent messages are not sent later: their callers are told of the failure.
             self.waiting.fail_all(&error);
-            // A call may have begun to wait since: it fails with its message.
+            // Calls that were enqueued since fail with their messages.
             while let Ok(unsent) = self.queue.try_recv() {
                 self.waiting.complete(unsent.message.id, Err(error.clone()));
             }
@@ -253,14 +253,14 @@ impl Keeper {
         Ok(judged)
     }
 
-    /// Sends and receives until the connection fails, and says how it did.
+    /// Sends and receives until the connection fails; returns the error.
     async fn talk(&mut self, connection: TlsStream<TcpStream>, first: Outgoing) -> FrameError {
         let (mut reader, mut writer) = tokio::io::split(connection);
         let heard = Mutex::new(Instant::now());
         let read = async {
             let mut buffer = BytesMut::new();
             loop {
-                // A large answer on a slow link is no silence.
+                // A large answer that arrives over a slow link counts as a sign of life.
                 let goes_on = || *heard.lock() = Instant::now();
                 let mut frame = match frame::read(&mut reader, &mut buffer, goes_on).await {
                     Ok(frame) => frame,
@@ -295,11 +295,11 @@ impl Keeper {
     }
 }
 
-/// Returns when the peer has been silent for too long while it owed us an answer.
+/// Returns when the peer has been silent for too long while it owed an answer.
 ///
-/// Without this, a cut network would keep calls waiting, and a healed one would wait for TCP's own doubling timers. A
-/// slow handler is no silence: the peer's connection answers pings by itself. Nor is a slow link, on which a ping waits behind
-/// a large request: the peer says that it goes on for as long as parts of a frame arrive.
+/// Without this, calls would hang on a network partition, and after it heals they would wait for TCP's retransmission
+/// backoff. Slow handlers do not count as silence, because the peer's connection task answers pings. Nor do slow links,
+/// on which a ping waits behind a large request: the peer sends signs of life while parts of a frame arrive.
 async fn watch_silence(
     heard: &Mutex<Instant>,
     waiting: &Waiting,
@@ -322,7 +322,7 @@ async fn watch_silence(
         if last.elapsed() >= tick
             && let Some(queue) = pings.upgrade()
         {
-            // A full queue is traffic enough.
+            // If the queue is full, there is traffic enough.
             let _ = queue.try_send(ping());
         }
     }

@@ -1,4 +1,4 @@
-//! The writing half of a connection, the same on both sides.
+//! Write half of a connection, the same on both sides.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use tokio::time::{Instant, timeout_at};
 use super::Class;
 use super::frame::{self, Kind, MAX_FRAME, Message};
 
-/// A frame is closed when it holds that much; one message may be larger.
+/// A frame is closed once it reaches this size; a single message may be larger.
 const FULL: usize = 256 << 10;
-/// A buffer that grew for a large message is not kept.
+/// Larger buffers are released after use.
 const KEEP: usize = 1 << 20;
 
-/// A message on its way out.
+/// A message to be sent.
 pub(super) struct Outgoing {
     pub(super) message: Message,
-    /// How long it may wait for others to share its frame. Zero sends it, and all that waits, at once.
+    /// How long it may wait for others to share its frame. Zero sends it, and all queued messages, at once.
     pub(super) patience: Duration,
 }
 
@@ -28,11 +28,11 @@ impl Outgoing {
     }
 }
 
-/// Writes what comes through the queue until the queue ends or the stream fails, but for messages that are not `wanted` any
-/// more when their turn comes: on a slow link what was given up would hold up what took its place.
+/// Writes the queue's messages until the queue ends or the stream fails. Skips messages that are no longer `wanted`
+/// when their turn comes: on a slow link, cancelled requests would delay those that replace them.
 ///
-/// Calls come from many tasks: those that are ready to run hand theirs in before a frame goes, which costs both nodes as much for
-/// one as for all. Raft's messages wait for no task, which may be one that applies entries.
+/// For calls, the task yields before it closes a frame, so that ready tasks enqueue theirs first: a frame costs the
+/// same for one message or many. Raft's messages do not wait for other tasks, which may be applying entries.
 pub(super) async fn write(
     class: Class,
     stream: &mut (impl AsyncWrite + Unpin),
@@ -41,7 +41,7 @@ pub(super) async fn write(
     wanted: impl Fn(&Message) -> bool,
 ) -> std::io::Result<()> {
     let mut frame = BytesMut::with_capacity(16 << 10);
-    // A message that found no room in the frame before.
+    // A message that did not fit into the previous frame.
     let mut carried = first;
     loop {
         let next = if carried.is_some() { carried.take() } else { queue.recv().await };
@@ -64,7 +64,7 @@ pub(super) async fn write(
             let next = match next {
                 Some(next) if wanted(&next.message) => next,
                 Some(_) => continue,
-                // What came while it waited for company goes along.
+                // Messages that were queued during the wait go along.
                 None if !patience.is_zero() => {
                     patience = Duration::ZERO;
                     continue;

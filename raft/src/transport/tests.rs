@@ -162,16 +162,16 @@ async fn strangers_are_refused_with_a_reason() {
     let reason = "node 9 has another cluster.timing: its shortest election takes 1500 ms, not 300";
     assert_eq!(error, PeerError::Refused(reason.into()));
 
-    // Another CA: not even a hello.
+    // Another CA: the handshake fails before the hello.
     let error = call(peers_config(&Authority::new(), 5)).await;
     assert!(matches!(error, PeerError::Unreachable(_)), "{error}");
 
-    // A certificate that has expired, as if it were another's.
+    // An expired certificate is treated like a foreign one.
     let config = PeersConfig { tls: authority.issue_until(8, 2001), ..peers_config(&authority, 8) };
     let error = call(config).await;
     assert!(matches!(error, PeerError::Unreachable(_)), "{error}");
 
-    // A certificate for another node than the one that it claims to be is refused at its own start.
+    // A node refuses to start with a certificate for another node.
     let mut config = peers_config(&authority, 6);
     config.node = 7;
     assert!(matches!(Peers::start(config).await, Err(PeersError::Tls(_))));
@@ -191,7 +191,7 @@ async fn a_peer_that_was_let_in_is_cut_off_on_both_sides_when_it_is_found_to_be_
         two.serve(300, Arc::new(Echo));
         let known = addresses.clone();
         let lookup: Lookup = Arc::new(move |node| known.lock().get(&node).cloned());
-        // The one that judges is the one that is come to, or the one that goes.
+        // The node that judges is the accepting one or the dialing one.
         let judged = PeersConfig { lookup: lookup.clone(), admit: judge, ..peers_config(&authority, 1) };
         let judging = Peers::start(judged).await.unwrap();
         addresses.lock().insert(1, judging.local_addr().to_string());
@@ -240,7 +240,7 @@ async fn a_stranger_is_answered_and_believes_the_authority_that_it_knows_alone()
     assert!(matches!(error, unauthenticated::UnauthenticatedError::NotTheCluster(_)), "{error}");
 }
 
-/// Counts those who ask, and answers nobody.
+/// Counts the questions, and answers none.
 struct Mute(AtomicUsize);
 
 #[async_trait::async_trait]
@@ -261,7 +261,7 @@ async fn no_more_strangers_are_served_at_once_than_may_be_however_often_one_give
     let address = two.local_addr().to_string();
     let known = unauthenticated::authority_hash(&authority.issue(2).ca_pem).unwrap();
     for asked in 1..=unauthenticated::AT_ONCE {
-        // Each takes the place of the one before at the port.
+        // Each takes the place of the previous one at the port.
         let address = address.clone();
         tokio::spawn(async move { unauthenticated::ask(&address, known, b"hello", soon()).await });
         let deadline = soon();
@@ -298,11 +298,11 @@ async fn a_peer_comes_in_while_strangers_hold_silent_connections() {
     let two = peers(&authority, 2, &addresses).await;
     two.serve(300, Arc::new(Echo));
     let mut silent = Vec::new();
-    // Many times those whose handshakes were once waited for.
+    // Many more than the number of handshakes that an earlier version allowed at once.
     for _ in 0..400 {
         silent.push(tokio::net::TcpStream::connect(two.local_addr()).await.unwrap());
     }
-    // The first try has to do: a peer that cannot be reached in time is tried again, and would come in when they have gone.
+    // The first attempt must succeed: a retry would get in after the silent connections are gone.
     let answer = one.call(2, Class::Call, 300, Bytes::from_static(b"x"), soon()).await;
     assert_eq!(answer.unwrap(), "1:x");
     drop(silent);
@@ -318,7 +318,7 @@ async fn whoever_shows_no_certificate_reaches_no_service() {
     let mut plain = tokio::net::TcpStream::connect(two.local_addr()).await.unwrap();
     plain.write_all(b"GET /v1/account HTTP/1.1\r\nAuthorization: Bearer zpk_key\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();
-    // An alert, or a reset: nothing that an HTTP client would take for an answer.
+    // An alert or a reset: nothing that an HTTP client would take for an answer.
     let _ = tokio::time::timeout_at(soon().into(), plain.read_to_end(&mut answer)).await.unwrap();
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
 
@@ -330,7 +330,7 @@ async fn whoever_shows_no_certificate_reaches_no_service() {
     );
 }
 
-/// Answers with as many bytes as are asked for.
+/// Answers with as many bytes as requested.
 struct Bulk;
 
 #[async_trait::async_trait]
@@ -362,8 +362,8 @@ async fn an_answer_that_is_too_large_fails_its_own_call_alone() {
     assert!(futures::poll!(waiting.as_mut()).is_pending(), "the connection goes on, and what waits on it");
 }
 
-/// Passes bytes on between a port of its own and `to`, the first of them after `first`, and slowly once a greeting may be over; gives
-/// its address.
+/// Proxies bytes from a port of its own to `to`: the first bytes after `first`, and slowly once the handshake may be
+/// over. Returns its address.
 async fn slow_way(to: std::net::SocketAddr, first: Duration) -> std::net::SocketAddr {
     use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
     async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, first: Duration) {
@@ -412,7 +412,7 @@ async fn a_call_that_crosses_a_slow_link_for_longer_than_the_limit_of_silence_do
     two.serve(300, Arc::new(Echo));
     let way = slow_way(two.local_addr(), Duration::ZERO).await;
     addresses.lock().insert(2, way.to_string());
-    // Two seconds there and two back, where one second of silence ends a connection.
+    // Two seconds in each direction, where one second of silence ends a connection.
     let body = Bytes::from(vec![7; 1 << 20]);
     let deadline = Instant::now() + Duration::from_secs(60);
     let answer = one.call(2, Class::Log, 300, body.clone(), deadline).await.unwrap();
@@ -427,7 +427,7 @@ async fn what_was_given_up_is_not_sent_any_more() {
     let silent = Arc::new(Silent(AtomicUsize::new(0)));
     two.serve(300, Arc::new(Echo));
     two.serve(301, silent.clone());
-    // Handed over before there is a connection: the first makes it, and the others wait for it.
+    // Enqueued before there is a connection: the first call makes it, and the others wait for it.
     let first = one.begin(2, Class::Call, 300, Bytes::new(), Duration::ZERO).unwrap();
     drop(one.begin(2, Class::Call, 301, Bytes::new(), Duration::ZERO).unwrap());
     let last = one.begin(2, Class::Call, 300, Bytes::new(), Duration::ZERO).unwrap();
@@ -476,7 +476,7 @@ async fn a_peer_has_so_many_raft_requests_in_flight_and_not_one_more() {
     while answers.len() < MOST_RAFT_REQUESTS {
         let begin = || one.begin(2, Class::Log, 30, Bytes::new(), Duration::ZERO).unwrap();
         answers.extend(std::iter::repeat_with(begin).take(ROUND));
-        // The way to the peer holds so many of them.
+        // The outbound queue cannot hold all requests at once: wait for each round to arrive.
         let deadline = Instant::now() + Duration::from_secs(20);
         while stuck.0.load(Ordering::SeqCst) < answers.len() {
             assert!(Instant::now() < deadline, "{} have arrived", stuck.0.load(Ordering::SeqCst));
@@ -508,7 +508,7 @@ async fn messages_that_no_frame_can_carry_together_go_in_two() {
     assert_eq!(read, sizes);
 }
 
-/// Hands in a message without a body.
+/// Enqueues a message without a body.
 fn hand_in(queue: &tokio::sync::mpsc::Sender<stream::Outgoing>, id: u64) {
     queue.try_send(stream::Outgoing::new(frame::Kind::Request, id, 3, Bytes::new(), Duration::ZERO)).ok().unwrap();
 }
@@ -524,7 +524,7 @@ async fn a_call_takes_those_along_that_ready_tasks_hand_in_and_an_append_waits_f
         });
         tokio::spawn(async move {
             hand_in(&queue, 1);
-            // It runs after the writer, which has been woken by the first.
+            // Runs after the writer, which the first message has woken.
             tokio::spawn(async move { hand_in(&queue, 2) });
         });
         let written = writing.await.unwrap();

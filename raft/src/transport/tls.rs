@@ -15,13 +15,13 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::{PeerTls, PeersError};
 
-/// The DNS name that a node's certificate bears as its subject alternative name.
+/// The DNS name in a node's certificate, as its subject alternative name.
 pub fn node_name(node: NodeId) -> String {
     let (before, behind) = NAME;
     format!("{before}{node}{behind}")
 }
 
-/// What stands before and behind the id in [`node_name`].
+/// Prefix and suffix of the id in [`node_name`].
 const NAME: (&str, &str) = ("node-", ".gateway.internal");
 
 /// Both directions of a node's TLS.
@@ -38,14 +38,14 @@ fn certificates(what: &str, pem: &str) -> Result<Vec<CertificateDer<'static>>, P
     CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<_, _>>().map_err(|error| fail(what, &error))
 }
 
-/// A node's certificate with those that a peer needs to judge it, and its key.
+/// A node's certificate, its key, and the CA certificates that are sent along.
 fn certified(node: NodeId, pem: &PeerTls) -> Result<CertifiedKey, PeersError> {
     let mut chain = certificates("this node's certificate", &pem.cert_pem)?;
     let own = chain.first().ok_or_else(|| PeersError::Tls("the certificate file holds no certificate".into()))?;
     if !proves(own, node) {
         return Err(PeersError::Tls(format!("this node's certificate is not for {}", node_name(node))));
     }
-    // A stranger knows the authority by its hash alone, and has to be shown it.
+    // A joining node knows the authority only by its hash, so the certificate must be sent.
     chain.extend(certificates("the CA certificate", &pem.ca_pem)?);
     let key = PrivateKeyDer::from_pem_slice(pem.key_pem.as_bytes()).map_err(|error| fail("this node's key", &error))?;
     let signing = rustls::crypto::ring::default_provider().key_provider.load_private_key(key);
@@ -66,7 +66,7 @@ impl Tls {
         let own = Arc::new(SingleCertAndKey::from(certified(node, pem)?));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let roots = Arc::new(roots);
-        // Whoever shows no certificate may ask to be let in, and nothing else.
+        // Clients without a certificate may only ask to join.
         let verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
             .allow_unauthenticated()
             .build()
@@ -76,7 +76,7 @@ impl Tls {
             .map_err(|error| fail("TLS 1.3", &error))?
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(own.clone());
-        // A session that goes on with an earlier one's secrets shows no certificate, and so would outlive it.
+        // A resumed session presents no certificate, so it could outlast the certificate's validity.
         server.send_tls13_tickets = 0;
         let client = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
@@ -88,29 +88,29 @@ impl Tls {
     }
 }
 
-/// Until when a certificate proves anything; `None` when it is none.
+/// When a certificate expires; `None` if it cannot be parsed.
 pub fn expires_at(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     Some(Timestamp::from_unix_seconds(certificate.validity().not_after.timestamp()))
 }
 
-/// When a certificate was made, or says that it was; `None` when it is none.
+/// Start of a certificate's validity, as it claims; `None` if it cannot be parsed.
 pub fn begins_at(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     Some(Timestamp::from_unix_seconds(certificate.validity().not_before.timestamp()))
 }
 
-/// What a node must prove when we connect to it.
+/// The name that the certificate of the dialed node must prove.
 pub(super) fn server_name(node: NodeId) -> ServerName<'static> {
     ServerName::try_from(node_name(node)).expect("letters, digits, dots and a hyphen make a DNS name")
 }
 
-/// The name that a stranger, who does not know whom it will meet, puts into its first words.
+/// Name for the SNI of a joining node, which does not know which node will answer.
 pub(super) fn any_node() -> ServerName<'static> {
     server_name(0)
 }
 
-/// The node that a certificate, not verified yet, claims to be for.
+/// The node named in a certificate that is not verified yet.
 pub(super) fn named_node(certificate: &CertificateDer<'_>) -> Option<ServerName<'static>> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let names = certificate.subject_alternative_name().ok()??;
@@ -122,7 +122,7 @@ pub(super) fn named_node(certificate: &CertificateDer<'_>) -> Option<ServerName<
     })
 }
 
-/// Whether a certificate, already verified against the CA, is for this node.
+/// Whether a certificate that is verified against the CA is for this node.
 pub(super) fn proves(certificate: &CertificateDer<'_>, node: NodeId) -> bool {
     let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return false };
     let Ok(Some(names)) = certificate.subject_alternative_name() else { return false };

@@ -1,5 +1,5 @@
-//! A node that has no certificate yet asks to be let in: one question and one answer over TLS that proves the cluster's
-//! side alone. The asker knows the cluster's authority by its hash, which stands in its token.
+//! How a node without a certificate asks to join: one question and one answer over TLS that authenticates only the
+//! cluster's side. The asking node recognises the cluster's authority by its hash in the join token.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,49 +23,49 @@ use tokio_rustls::{TlsConnector, client};
 use super::frame::{read_alone, write_alone};
 use super::tls;
 
-/// The longest question, many times what a node has to say, and the longest answer.
+/// Largest question, many times what a node needs, and largest answer.
 const LONGEST_QUESTION: u32 = 8 << 10;
 const LONGEST_ANSWER: u32 = 64 << 10;
 
-/// How long a stranger's question may take, its answer included: an update of the directory lies inside.
+/// Timeout of answering a question; it includes an update of the directory.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long it may take to come: it is known before the connection is made.
+/// Timeout of receiving a question; the client knows it before it connects.
 const QUESTION_PATIENCE: Duration = Duration::from_secs(3);
 
-/// Strangers whose questions are worked on at once.
+/// Number of questions that are answered at once.
 pub(super) const AT_ONCE: usize = 8;
 
-/// Answers strangers. What they say proves nothing but what the answerer finds proven in it.
+/// Answers clients without a certificate. A question proves nothing beyond what the handler verifies in it.
 #[async_trait]
 pub trait UnauthenticatedHandler: Send + Sync + 'static {
-    /// `from` is where the question came from.
+    /// Answers a question that came from the address `from`.
     async fn answer(&self, question: Bytes, from: IpAddr) -> Bytes;
 }
 
-/// Why a stranger has no answer.
+/// Why a question has no answer.
 #[derive(Debug, Error)]
 pub enum UnauthenticatedError {
     #[error("{0}")]
     Unreachable(String),
-    /// Whoever listens there cannot prove that it belongs to the cluster of the token.
+    /// The server cannot prove that it belongs to the cluster of the token.
     #[error("what listens there is not of the cluster that the token is for: {0}")]
     NotTheCluster(String),
 }
 
-/// The hash by which a stranger knows a cluster's authority: SHA-256 of its certificate.
+/// SHA-256 of a cluster's CA certificate: the hash by which a joining node recognises the cluster.
 ///
 /// # Errors
-/// When the text holds no certificate.
+/// When the text contains no certificate.
 pub fn authority_hash(ca_pem: &str) -> Result<[u8; 32], String> {
     let certificate = CertificateDer::from_pem_slice(ca_pem.as_bytes()).map_err(|error| error.to_string())?;
     Ok(Sha256::digest(&certificate).into())
 }
 
-/// Asks a node of a cluster, given as `host:port` of its peer port.
+/// Asks a node of a cluster; `address` is the `host:port` of its peer port.
 ///
 /// # Errors
-/// [`UnauthenticatedError`]; the question may have been answered when the connection broke.
+/// [`UnauthenticatedError`]; if the connection broke, the question may have been answered.
 pub async fn ask(
     address: &str,
     authority: [u8; 32],
@@ -85,7 +85,7 @@ fn unreachable(address: &str, error: &dyn std::fmt::Display) -> UnauthenticatedE
     UnauthenticatedError::Unreachable(format!("{address}: {error}"))
 }
 
-/// Connects to a node that proves that it belongs to the cluster of an authority.
+/// Connects to a node, and verifies that it belongs to the cluster of this authority.
 pub(super) async fn connect(
     address: &str,
     authority: [u8; 32],
@@ -108,12 +108,12 @@ pub(super) async fn connect(
     })
 }
 
-/// Reads a stranger's question.
+/// Reads the client's question.
 pub(super) async fn question(stream: &mut TlsStream<TcpStream>) -> std::io::Result<Bytes> {
     tokio::time::timeout(QUESTION_PATIENCE, read_alone(stream, LONGEST_QUESTION)).await?
 }
 
-/// Answers a stranger's question.
+/// Answers the client's question.
 pub(super) async fn answer(
     stream: &mut TlsStream<TcpStream>,
     question: Bytes,
@@ -124,7 +124,7 @@ pub(super) async fn answer(
     stream.shutdown().await
 }
 
-/// Believes whoever shows the certificate of one authority, and one of its own that this authority signed for a node.
+/// Accepts servers that present this authority's certificate, and one that it has signed for a node as their own.
 #[derive(Debug)]
 struct Pinned {
     authority: [u8; 32],

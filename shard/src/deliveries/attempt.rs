@@ -33,32 +33,32 @@ use crate::trace::{self, Kind, Place};
 use crate::webhook::attempt::{AttemptOutcome, AttemptRequest, Attempter, Failure};
 use crate::webhook::material::Material;
 
-/// How long deliveries wait for an endpoint that is switched off.
+/// How long deliveries wait for a disabled endpoint.
 const PAUSE: Duration = Duration::from_secs(72 * 3600);
 
-/// From when on an attempt counts as long: its beginning is noted, so that the next owner can tell that it was cut off.
-/// Most answers come sooner and cost no note.
+/// When the beginning of an attempt is recorded, so that the next owner can tell that it was cut off. Most answers come
+/// sooner and cost no record.
 const NOTED_AFTER: Duration = Duration::from_secs(1);
 
-/// An event that takes more bytes is large.
+/// An event with more bytes counts as large.
 const LARGE_EVENT: usize = 16 << 10;
 
-/// How many attempts with large events one account has at a node at once: each holds its event in memory until the receiver has
-/// answered, up to 512 KiB for up to 20 s.
+/// How many attempts with large events an account has on a node at once: each holds its event in memory until the
+/// receiver has answered, up to 512 KiB for up to 20 s.
 pub(super) const LARGE_EVENTS_OF_ONE: usize = 32;
 
-/// An attempt that is over, its outcome committed.
+/// A finished attempt, its outcome committed.
 #[derive(Default)]
 pub(super) struct Finished {
     /// When the delivery is due again, if it is.
     pub next_due: Option<Timestamp>,
-    /// The delivery waits for its endpoint to be switched on.
+    /// The delivery waits for its endpoint to be enabled.
     pub paused: bool,
-    /// The delivery was purged or made due anew meanwhile: what is stored has to be read again.
+    /// The delivery was purged or made due again meanwhile: the queue has to be read again.
     pub overtaken: bool,
 }
 
-/// What attempts need beside their delivery.
+/// What attempts need besides their delivery.
 #[derive(Clone)]
 pub(super) struct Means {
     pub attempter: Arc<Attempter>,
@@ -67,8 +67,8 @@ pub(super) struct Means {
     pub large_events: Arc<Shares>,
 }
 
-/// Makes the attempt; `None` when the owner's right ends, or the delivery is gone. Without an outcome in the log the next owner
-/// makes it again, under the same event id.
+/// Makes the attempt; `None` if the ownership ends, or the delivery is gone. Without an outcome in the log the next
+/// owner makes the attempt again, under the same event id.
 pub(super) async fn run(
     means: Means,
     owner: Arc<Owner>,
@@ -79,7 +79,7 @@ pub(super) async fn run(
     let lost = owner.lost.clone();
     let taking = take(&means.large_events, &owner.reader, endpoint, id);
     let Taken { delivery, event, _place } = lost.run_until_cancelled(taking).await??;
-    // Read from disk while its outcome was on the way: not due at this time any more.
+    // The job was read from disk while its outcome was being committed; it is not due at this time any more.
     if delivery.next_attempt_at != Some(due) {
         return Some(Finished { overtaken: delivery.next_attempt_at.is_some(), ..Finished::default() });
     }
@@ -113,16 +113,16 @@ pub(super) async fn run(
     Some(Finished { next_due, paused, overtaken: false })
 }
 
-/// A delivery whose time has come, and its event as it is stored.
+/// A delivery that is due, and its stored event.
 struct Taken {
     delivery: DeliveryRow,
     event: Option<Vec<u8>>,
-    /// Where the event is large.
+    /// Held if the event is large.
     _place: Option<Share>,
 }
 
-/// Reads a delivery and its event. A large one waits for a place: nothing of it is in memory meanwhile, and both are read again,
-/// as they may have changed.
+/// Reads a delivery and its event. If the event is large, waits for a place without holding it in memory, and then
+/// reads both again, since they may have changed.
 async fn take(large_events: &Shares, view: &(impl View + Sync), endpoint: EndpointId, id: DeliveryId) -> Option<Taken> {
     let (delivery, event) = read(view, endpoint, id)?;
     if event.as_ref().is_none_or(|event| event.len() <= LARGE_EVENT) {
@@ -141,18 +141,18 @@ fn read(view: &impl View, endpoint: EndpointId, id: DeliveryId) -> Option<(Deliv
     Some((delivery, event))
 }
 
-/// Waits until this node's copy of the directory is young enough to act by: one that does not hear of the directory would go
-/// on calling an endpoint that was switched off. For as long as the ownership lasts, since nobody else may call it either.
+/// Waits until this node's copy of the directory is fresh: a node that does not hear the directory would go on calling
+/// a disabled endpoint. Waits for as long as the ownership lasts, since no other node may call it either.
 async fn directory_is_fresh(owner: &Owner) {
-    /// Between two looks; the node asks for confirmation by itself.
+    /// Poll interval; the node itself asks for confirmation of the copy.
     const LOOK_EVERY: Duration = Duration::from_millis(100);
     while !owner.node.directory.is_fresh() {
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
-/// Makes the attempt, and notes its beginning when it takes long. An attempt that panics counts as one that failed:
-/// it must neither keep its place nor be made for ever.
+/// Makes the attempt, and records its beginning if it takes long. An attempt that panics counts as failed: it must
+/// neither keep its place nor be repeated forever.
 async fn made(
     means: &Means,
     owner: &Owner,
@@ -183,7 +183,7 @@ async fn made(
     (attempt, next, noted)
 }
 
-/// Whether the endpoint has taken an attempt; `None` when the attempt says nothing of it.
+/// Whether the endpoint accepted an attempt; `None` if the attempt says nothing about the endpoint.
 fn tells_of_the_endpoint(attempt: &AttemptRow) -> Option<bool> {
     match attempt.outcome {
         Outcome::Success => Some(true),
@@ -192,8 +192,8 @@ fn tells_of_the_endpoint(attempt: &AttemptRow) -> Option<bool> {
     }
 }
 
-/// What is kept of an attempt: of its answer nothing while there is little room, on the disk or in the account's quota. One event
-/// of an account may bring fifty answers, each of which takes 8 KiB.
+/// What is stored of an attempt: nothing of its answer while there is little room on the disk or in the account's
+/// quota. One event of an account may bring fifty answers of 8 KiB each.
 fn kept(attempt: AttemptRow, room: Level) -> AttemptRow {
     match room {
         Level::Enough => attempt,
@@ -277,8 +277,8 @@ async fn outcome_of(
     (Some(record(delivery, now, outcome)), next)
 }
 
-/// What follows for a delivery that is not tried although its time has come: its endpoint is switched off, or was until the
-/// time to wait for it was over. `enabled` is of the endpoint, if there is one.
+/// What follows for a due delivery that is not attempted: its endpoint is disabled, or was until the time to wait for
+/// it was over. `enabled` is the endpoint's, if it exists.
 fn untried(
     state: DeliveryState,
     manual: Option<Manual>,
@@ -300,19 +300,19 @@ fn untried(
     })
 }
 
-/// Whether what is made again by hand had been paused.
+/// Whether a delivery that was repeated by hand had been paused.
 fn was_paused(manual: Manual, created_at: Timestamp) -> bool {
     manual.resume_at == Some(created_at.plus(PAUSE))
 }
 
-/// What follows an attempt by hand that failed: the delivery goes on as if nothing had been. One that was paused goes on at
-/// once: it was made again since its endpoint is on, and whoever looks for paused ones does not find it any more.
+/// What follows a failed attempt by hand: the delivery continues as before. One that was paused is due at once: its
+/// endpoint is enabled again, and the search for paused deliveries does not find it any more.
 fn as_before(manual: Manual, created_at: Timestamp, now: Timestamp) -> Next {
     if was_paused(manual, created_at) { Next::Retry(now) } else { Next::AsBefore }
 }
 
-/// What follows once the receiver says that it is gone for good: no attempt is left. What had ended before it was made
-/// again by hand is as it was.
+/// What follows when the receiver says that it is gone for good: no attempt is left. A delivery that had ended before
+/// it was repeated by hand stays as it was.
 fn gone(manual: Option<Manual>) -> Next {
     match manual {
         Some(Manual { resume_at: None }) => Next::AsBefore,
@@ -320,7 +320,7 @@ fn gone(manual: Option<Manual>) -> Next {
     }
 }
 
-/// What follows a failure.
+/// What follows a failed attempt.
 fn retry(schedule: &RetrySchedule, delivery: &DeliveryRow, asked: Option<Duration>) -> Next {
     if let Some(manual) = delivery.manual {
         return as_before(manual, delivery.created_at, Timestamp::now());
@@ -347,7 +347,7 @@ fn record(delivery: &DeliveryRow, started_at: Timestamp, outcome: AttemptOutcome
     }
 }
 
-/// An attempt that was counted, and no request made.
+/// An attempt that counts although no request was made.
 fn unmade(delivery: &DeliveryRow, started_at: Timestamp, outcome: Outcome, why: &str) -> AttemptRow {
     metrics::counter!("gateway_webhook_attempts_total", "outcome" => outcome.as_str()).increment(1);
     figures::attempted(false);
@@ -367,7 +367,7 @@ mod tests {
     use super::*;
     use crate::records::encode;
 
-    /// A delivery of an event that takes so many bytes.
+    /// A delivery of an event of this size.
     fn put(state: &mut MemoryState, customer: CustomerId, event_bytes: usize) -> (EndpointId, DeliveryId) {
         let now = Timestamp(1_000);
         let delivery = DeliveryRow {
@@ -415,7 +415,7 @@ mod tests {
         assert!(begins(large).unwrap().is_some());
     }
 
-    /// Counts what is read of a state.
+    /// Counts the reads of single rows.
     struct Counted<'a> {
         state: &'a MemoryState,
         reads: AtomicUsize,
@@ -484,7 +484,7 @@ mod tests {
 
     const MADE: Timestamp = Timestamp(1_000);
 
-    /// Made again by hand, when the schedule would have gone on after so long.
+    /// Repeated by hand when the schedule would have continued after this time.
     fn again(after: Duration) -> Manual {
         Manual { resume_at: Some(MADE.plus(after)) }
     }

@@ -1,7 +1,7 @@
-//! Work on many deliveries of an endpoint: recovering and purging.
+//! Bulk operations on the deliveries of an endpoint: recovery and purge.
 //!
-//! A bulk operation is a row of the shard. Its owner reads a part of the deliveries, commits what is to become of them
-//! together with how far it has come, and goes on; the next owner continues where the last one stood.
+//! A bulk operation is a row of the shard. Its owner reads a part of the deliveries, commits their changes together
+//! with its progress, and goes on; the next owner continues where the last one stopped.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,19 +23,19 @@ use crate::owner::committer::Answered;
 use crate::owner::{MOST_BULK_OF_ONE, Owner};
 use crate::records::decode;
 
-/// Between two steps, so that sends do not feel them.
+/// Pause between two steps, so that sends are not disturbed.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How long a caller waits for the end of a bulk operation, so that a small one is over when it is answered.
+/// How long a caller waits for the end of a bulk operation, so that a small one has ended when the caller is answered.
 const PATIENCE: Duration = Duration::from_millis(800);
 
-/// When an account with as many as it may have should try again, in seconds.
+/// Seconds after which an account with the maximum number of operations should retry.
 const RETRY_SECONDS: u32 = 5;
 
-/// How many deliveries a bulk operation would be about.
+/// How many deliveries a bulk operation would affect.
 ///
 /// # Errors
-/// `worker_at_capacity` when they are too many to be counted in time.
+/// `worker_at_capacity` if they are too many to be counted in time.
 pub async fn count(owner: &Owner, bulk: BulkOperation, deadline: Instant) -> Result<u64, CallError> {
     if owner.reader.get(&keys::customer_endpoint(bulk.customer, bulk.endpoint)).is_none() {
         return Ok(0);
@@ -43,10 +43,10 @@ pub async fn count(owner: &Owner, bulk: BulkOperation, deadline: Instant) -> Res
     read(owner, Some(bulk.customer), deadline, move |view, running| bulk.matched(view, running)).await
 }
 
-/// Begins a bulk operation and says how many deliveries it is about.
+/// Begins a bulk operation and returns how many deliveries it affects.
 ///
 /// # Errors
-/// As [`count`], and `rate_limited` for an account that has very many under way.
+/// As [`count`], and `rate_limited` for an account with too many in progress.
 pub async fn begin(owner: &Arc<Owner>, bulk: BulkOperation, deadline: Instant) -> Answered<u64> {
     let Some(share) = owner.bulk.try_take(bulk.customer) else {
         return Err(CallError::rate_limited(LimitScope::Customer, MOST_BULK_OF_ONE as u32, RETRY_SECONDS).into());
@@ -67,14 +67,14 @@ pub async fn begin(owner: &Arc<Owner>, bulk: BulkOperation, deadline: Instant) -
     Ok(matched)
 }
 
-/// Goes on with what an earlier owner began, beside each other: one account's must not wait for another's.
+/// Continues what an earlier owner began, concurrently: one account's operations must not wait for another's.
 pub async fn resume(owner: Arc<Owner>) {
     let (from, to) = keys::bulk_operations();
     let begun = owner.reader.scan(&from, &to, usize::MAX).into_iter().map(|(_, bulk)| decode::<BulkOperation>(&bulk));
     let going_on = begun.map(|bulk| {
         let owner = owner.clone();
         async move {
-            // Bulk operations that the account has beyond its share go on all the same.
+            // Operations beyond the account's share continue all the same.
             let share = owner.bulk.try_take(bulk.customer);
             go_on(owner.clone(), bulk).await;
             drop(share);
@@ -83,7 +83,7 @@ pub async fn resume(owner: Arc<Owner>) {
     join_all(going_on).await;
 }
 
-/// The next part, read in the turn of the operation's account.
+/// Reads the next part, in the turn of the operation's account.
 async fn next(owner: &Owner, bulk: &BulkOperation) -> Part {
     loop {
         let (customer, bulk) = (bulk.customer, bulk.clone());

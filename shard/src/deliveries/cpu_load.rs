@@ -1,8 +1,8 @@
-//! Whether the processors have time to spare, as the kernel counts it.
+//! How busy the processors are, as the kernel counts it.
 
 use std::fs;
 
-/// Above this part of the processors' time, work that can wait shall wait; below the other, there may be more of it.
+/// Parts of the processors' time: above the first, work that can wait should wait; below the second, there may be more.
 const FULL: f64 = 0.85;
 const SPARE: f64 = 0.70;
 
@@ -14,9 +14,9 @@ pub enum Busy {
     Spare,
 }
 
-/// Measures from one call to the next.
+/// Measures the load between one call and the next.
 pub struct CpuLoad {
-    /// What this process may use, which may be less than the machine has.
+    /// The cores that this process may use, which may be fewer than the machine has.
     cores: u64,
     last: Option<Counted>,
 }
@@ -24,13 +24,13 @@ pub struct CpuLoad {
 /// Times since the machine or the process started, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counted {
-    /// Of the machine.
+    /// Number of the machine's cores.
     cores: u64,
-    /// All cores, whatever they did.
+    /// All time of all cores.
     whole: u64,
-    /// What was neither idle nor of processes that yield to others.
+    /// Time that was neither idle nor of niced processes.
     busy: u64,
-    /// Of this process.
+    /// Time of this process.
     own: u64,
 }
 
@@ -39,7 +39,7 @@ impl CpuLoad {
         Self { cores: cores.max(1) as u64, last: None }
     }
 
-    /// How busy they were since the last call. `None`: the first call, or the kernel does not tell.
+    /// How busy the processors were since the last call. `None` on the first call, or if the kernel does not tell.
     pub fn measure(&mut self) -> Option<Busy> {
         let counted = read()?;
         let last = self.last.replace(counted)?;
@@ -51,7 +51,7 @@ impl Counted {
     fn since(self, earlier: Self, allowed_cores: u64) -> Option<Busy> {
         let whole = self.whole.checked_sub(earlier.whole).filter(|whole| *whole > 0)? as f64;
         let machine = self.busy.saturating_sub(earlier.busy) as f64 / whole;
-        // A container may be given less than the machine: its own use of its own part counts too.
+        // A container may be given less than the machine, so this process's use of its own share counts as well.
         let allowed = whole * allowed_cores as f64 / self.cores.max(1) as f64;
         let own = self.own.saturating_sub(earlier.own) as f64 / allowed;
         Some(match machine.max(own) {
@@ -66,8 +66,8 @@ fn read() -> Option<Counted> {
     parse(&fs::read_to_string("/proc/stat").ok()?, &fs::read_to_string("/proc/self/stat").ok()?)
 }
 
-/// Reads `/proc/stat`, a line `cpu` with the sums and one for each core, and `/proc/self/stat`: user and system time are the 12th
-/// and 13th field after the name in parentheses.
+/// Parses `/proc/stat`, with a line `cpu` of the sums and one for each core, and `/proc/self/stat`, where user and
+/// system time are the 12th and 13th field after the name in parentheses.
 fn parse(stat: &str, own: &str) -> Option<Counted> {
     let mut lines = stat.lines().filter_map(|line| line.strip_prefix("cpu"));
     // user, nice, system, idle, iowait, irq, softirq, steal; guests are counted in user already.

@@ -1,4 +1,4 @@
-//! The task that knows all queues of the node and starts attempts as they become due.
+//! The task that holds all queues of the node and starts attempts as they become due.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -27,13 +27,13 @@ use crate::call::{Answer, Call, OwnerRequest, OwnerResponse};
 use crate::coordinator::{Report, Ruling, own_places};
 use crate::owner::{NodeContext, Owner};
 
-/// How often connections that nobody used for a while are closed, the gauges set, and the health of endpoints noted.
+/// How often idle connections are closed, gauges are set, and the health of endpoints is reported.
 const TIDY_EVERY: Duration = Duration::from_secs(5);
 
-/// How many messages are taken in before attempts are started.
+/// How many messages are taken before attempts are started.
 const TURN: usize = 256;
 
-/// How long an endpoint's home may take to rule.
+/// Timeout of a coordinator's ruling.
 const HOME_PATIENCE: Duration = Duration::from_secs(3);
 
 pub(super) struct Engine {
@@ -49,12 +49,12 @@ pub(super) struct Engine {
     cpu_load: CpuLoad,
     health: Health,
     attempts: JoinSet<Option<Finished>>,
-    /// The attempts that run, by their tasks: one that panics names no more than that.
+    /// The running attempts by their task: one that panics reports nothing else.
     started: HashMap<task::Id, Started>,
-    /// When an endpoint has something to do next; one entry each.
+    /// When each endpoint has something to do next.
     agenda: BTreeSet<(Timestamp, EndpointId)>,
     planned: HashMap<EndpointId, Timestamp>,
-    /// Where paused deliveries are looked for.
+    /// The searches for paused deliveries.
     walks: Walks,
 }
 
@@ -121,7 +121,7 @@ impl Engine {
                     taken.drain(..).for_each(|message| self.take(message, &mut touched));
                 }
                 Some(joined) = self.attempts.join_next_with_id() => {
-                    // One that panicked keeps no place; its delivery is found again by the next owner.
+                    // An attempt that panicked frees its place; the next owner finds its delivery again.
                     let (id, finished) = joined.unwrap_or_else(|error| (error.id(), None));
                     touched.extend(self.finish(id, finished.unwrap_or_default()));
                 }
@@ -165,7 +165,7 @@ impl Engine {
         }
     }
 
-    /// Whose a message is, if that ownership still stands.
+    /// The owner that a message refers to, if that ownership still lasts.
     fn owner(&self, shard: ShardId, epoch: Epoch) -> Option<&Arc<Owner>> {
         self.owners.get(&shard).filter(|owner| owner.epoch == epoch)
     }
@@ -176,7 +176,7 @@ impl Engine {
                 for endpoint in endpoints_with_jobs(&owner.reader) {
                     self.queues.entry(endpoint).or_default().insert(owner.shard, EndpointQueue::unread(endpoint));
                     touched.insert(endpoint);
-                    // The endpoint may have been switched on while the shard had no owner.
+                    // The endpoint may have been enabled while the shard had no owner.
                     self.unpause(&owner, endpoint);
                 }
                 self.owners.insert(owner.shard, owner);
@@ -197,7 +197,7 @@ impl Engine {
             }
             ToEngine::Reread(shard, epoch, endpoint) => {
                 if endpoint.is_none() {
-                    // Before anything is read: what finds no room from here on is told of anew.
+                    // Before anything is read: jobs that find no room from here on are announced again.
                     self.rereading.lock().remove(&(shard, epoch));
                 }
                 let Some(owner) = self.owner(shard, epoch) else { return };
@@ -229,7 +229,7 @@ impl Engine {
         }
     }
 
-    /// An attempt has its answer: its place and its conversation are free for the next, while its outcome is stored.
+    /// Frees the place and the chat of an attempt that has its answer, while its outcome is stored.
     fn answered(&mut self, id: task::Id, success: Option<bool>) -> Option<EndpointId> {
         let started = self.started.get_mut(&id).filter(|started| !started.answered)?;
         started.answered = true;
@@ -266,7 +266,7 @@ impl Engine {
                 queue.add(Job { due, chat: None, ..job });
             }
         }
-        // The endpoint may have been switched on while the pause was on its way into the log.
+        // The endpoint may have been enabled while the pause was on its way into the log.
         if finished.paused
             && let Some(owner) = self.owners.get(&shard).cloned()
         {
@@ -275,8 +275,7 @@ impl Engine {
         Some(endpoint)
     }
 
-    /// What the directory says of an endpoint: the places of this node's own, and its customer, when it is to be called: it
-    /// exists and is enabled.
+    /// This node's own places at an endpoint, and the endpoint's customer if it exists and is enabled.
     fn standing(&self, endpoint: EndpointId) -> (usize, Option<CustomerId>) {
         self.directory.read(|state| {
             let called = state.endpoints.get(&endpoint).filter(|known| known.enabled);
@@ -284,7 +283,7 @@ impl Engine {
         })
     }
 
-    /// Lets the endpoints that wait for the pace of the node go on, one after the other.
+    /// Lets the endpoints that wait for the retry limiter go on, one after the other.
     fn take_turns(&mut self, now: Timestamp) {
         if !self.retry_limiter.has_queue() {
             return;
@@ -298,8 +297,8 @@ impl Engine {
         }
     }
 
-    /// Starts what is due at an endpoint, as far as it takes more, and plans when to look again. `paced`: how many of the
-    /// starts may be such as take the pace of the node; what needs more waits for its turn.
+    /// Starts what is due at an endpoint, as far as it takes more, and plans when to look again. `paced`: how many
+    /// starts may be taken from the retry limiter; an endpoint that needs more waits for its turn.
     fn pump(&mut self, endpoint: EndpointId, now: Timestamp, paced: usize) {
         if let Some(planned) = self.planned.remove(&endpoint) {
             self.agenda.remove(&(planned, endpoint));
@@ -326,15 +325,15 @@ impl Engine {
         {
             let to_self = self.to_self.clone();
             tokio::spawn(async move {
-                // Whatever becomes of the question, the gate waits for its end.
+                // However the request ends, the limiter waits for its end.
                 let ruling =
                     supervise::noticed("the question to an endpoint's home", ask_home(&context, customer, report));
                 let ruling = ruling.await.flatten();
                 let _ = to_self.send(ToEngine::Ruled(report, instant, ruling));
             });
         }
-        // With all places taken, or the rest waiting for its turn in a conversation, the next answer looks again; what is
-        // not due yet is looked at in its time, be it only to ask for a probe then; what waits for the pace has its turn.
+        // If all places are taken, or the rest waits for its turn in a chat, the next answer looks again. Jobs that are
+        // not due yet are looked at in time, if only to ask for a probe. Jobs at the retry limiter get their turn.
         let next_start = next_due.filter(|due| *due > now || (room > 0 && limiter.running() == 0 && !later));
         let look_at = limiter.look_at(waiting).filter(|_| called.is_some());
         let look_at = look_at.map(|at| now.plus(at.saturating_duration_since(instant).max(Duration::from_millis(1))));
@@ -347,8 +346,8 @@ impl Engine {
         }
     }
 
-    /// Starts up to `room` attempts, one of each queue in turn, so that no shard waits for another's. Says how many more the
-    /// endpoint would take, and whether something is due that waits for the pace of the node.
+    /// Starts up to `room` attempts, one from each queue in turn, so that no shard waits for another. Returns how many
+    /// more the endpoint would take, and whether a due job waits for the retry limiter.
     fn start_due(&mut self, endpoint: EndpointId, mut room: usize, now: Timestamp, mut paced: usize) -> (usize, bool) {
         let mut later = false;
         let Some(queues) = self.queues.get_mut(&endpoint) else { return (room, later) };
@@ -391,13 +390,13 @@ impl Engine {
         (room, later && room > 0)
     }
 
-    /// An endpoint that was switched on again gets what was paused for it.
+    /// Makes an endpoint's paused deliveries due, if it was enabled again.
     fn endpoint_changed(&mut self, id: EndpointId) {
         let owners: Vec<Arc<Owner>> = self.owners.values().cloned().collect();
         owners.iter().for_each(|owner| self.unpause(owner, id));
     }
 
-    /// Makes an endpoint's paused deliveries in a shard due again, if it is switched on.
+    /// Makes an endpoint's paused deliveries in a shard due again, if it is enabled.
     fn unpause(&mut self, owner: &Arc<Owner>, endpoint: EndpointId) {
         let (_, Some(customer)) = self.standing(endpoint) else { return };
         let (shard, epoch) = (owner.shard, owner.epoch);
@@ -407,14 +406,14 @@ impl Engine {
         let (owner, lost, to_self) = (owner.clone(), owner.lost.clone(), self.to_self.clone());
         owner.tasks.clone().spawn(async move {
             let walking = lost.run_until_cancelled(unpause(&owner, customer, endpoint));
-            // Whatever becomes of it, the next one waits for its end.
+            // However the search ends, the next one waits for its end.
             let found = supervise::noticed("the search for paused deliveries", walking).await.flatten();
             let _ = to_self.send(ToEngine::Walked { shard, epoch, endpoint, found: found.unwrap_or_default() });
         });
     }
 }
 
-/// Asks the home of an endpoint's customer; `None` when it did not answer.
+/// Asks the coordinator of an endpoint's customer; `None` without an answer.
 async fn ask_home(context: &NodeContext, customer: CustomerId, report: Report) -> Option<Ruling> {
     let shard = context.directory.read(|state| state.shard_of(Slot::of_customer(customer)))?;
     let call = Call::new(shard, OwnerRequest::Deliveries(DeliveryRequest::Report(report)), RequestId::mint());

@@ -1,4 +1,4 @@
-//! Gathers how endpoints answer, and notes it in the directory now and then; switches off what has failed for long.
+//! Collects how endpoints answer, reports it to the directory now and then, and disables endpoints that fail for long.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,27 +11,27 @@ use raft::directory::command::Command;
 use raft::directory::health::{DisableRule, HealthNote};
 use raft::directory::records::{AuditActor, AuditEntry, AuditTarget, DisabledReason, EndpointRecord};
 
-/// How many endpoints one entry of the directory's log tells of.
+/// Maximum endpoints in one entry of the directory's log.
 const MOST_NOTES: usize = 200;
 
-/// How often an endpoint that turned, from failing to succeeding or back, is noted before its time.
+/// How many times an endpoint that turns, from failing to succeeding or back, is reported early.
 const MOST_TURNS: u8 = 4;
 
-/// How long noting, or switching an endpoint off, may take.
+/// Timeout of a report, and of disabling an endpoint.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What this node has seen since it last told.
+/// What this node has seen since its last reports.
 pub struct Health {
     unnoted: HashMap<EndpointId, HealthNote>,
     noted: HashMap<EndpointId, Noted>,
-    /// One note of an endpoint in this time, and one for each of a few turns: the directory must not be written with every
-    /// delivery.
+    /// An endpoint is reported once in this time, and once more for each of a few turns: the directory must not be
+    /// written with every delivery.
     note_every: Duration,
 }
 
 struct Noted {
     at: Instant,
-    /// How many turns have been noted since then.
+    /// How many turns were reported since then.
     turns: u8,
 }
 
@@ -40,7 +40,7 @@ impl Health {
         Self { unnoted: HashMap::new(), noted: HashMap::new(), note_every }
     }
 
-    /// An endpoint answered, or failed to.
+    /// Counts an endpoint's answer, or its failure to answer.
     pub fn heard(&mut self, endpoint: EndpointId, success: bool, now: Timestamp) {
         let nothing =
             HealthNote { endpoint, last_success_at: None, failures: 0, first_failure_at: None, last_failure_at: None };
@@ -54,7 +54,7 @@ impl Health {
         }
     }
 
-    /// Takes what may be noted now. `fails`: what the directory says of an endpoint.
+    /// Takes the reports that are due. `fails`: whether an endpoint fails according to the directory.
     pub fn take(&mut self, now: Instant, fails: impl Fn(EndpointId) -> bool) -> Vec<HealthNote> {
         let every = self.note_every;
         self.noted.retain(|_, noted| now.saturating_duration_since(noted.at) < every);
@@ -73,8 +73,8 @@ impl Health {
     }
 }
 
-/// Notes in the directory what was seen, and switches off the endpoints that have failed for long enough. What cannot
-/// be noted is lost: the figures are coarse, and the next deliveries tell the same.
+/// Reports to the directory, and disables the endpoints that have failed for long enough. A failed report is dropped:
+/// the figures are coarse, and the next deliveries tell the same.
 pub async fn note(directory: Arc<Directory>, notes: Vec<HealthNote>, rule: DisableRule) {
     let endpoints: Vec<EndpointId> = notes.iter().map(|note| note.endpoint).collect();
     let deadline = Instant::now() + PATIENCE;
@@ -95,8 +95,8 @@ pub async fn note(directory: Arc<Directory>, notes: Vec<HealthNote>, rule: Disab
     }
 }
 
-/// Disables an endpoint, with an entry in its customer's audit log. Only the first of several tries does it, so that
-/// ten answers 410 at the same time are one entry.
+/// Disables an endpoint, with an entry in its customer's audit log. Only the first of several tries takes effect, so
+/// that ten simultaneous answers 410 make one entry.
 pub async fn switch_off(directory: &Directory, endpoint: &EndpointRecord, reason: DisabledReason) {
     let word = match reason {
         DisabledReason::Gone => "gone",

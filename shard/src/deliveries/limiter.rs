@@ -1,4 +1,4 @@
-//! How much this node may attempt at one endpoint now, and what it has to tell the endpoint's home.
+//! How many attempts this node may make at one endpoint now, and what it reports to the endpoint's coordinator.
 
 use std::time::{Duration, Instant};
 
@@ -6,35 +6,35 @@ use model::id::{EndpointId, NodeId};
 
 use crate::coordinator::{AT_ONCE, Circuit, LEASE, OPENS_AFTER, Report, Ruling};
 
-/// How many outcomes of one endpoint may be on their way into the log. Answers that come faster than they can be
-/// stored wait, so that memory stays bounded.
+/// How many outcomes of one endpoint may be on their way into the log. If answers come faster than they can be stored,
+/// attempts wait, so that memory stays bounded.
 const UNCOMMITTED: usize = 256;
 
-/// How long after a failed call the home is asked again.
+/// How long after a request has ended the coordinator may be asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
 
-/// How often places that are in use are asked for anew.
+/// How often the lease of places in use is renewed.
 const RENEW_EVERY: Duration = Duration::from_secs(4);
 
-/// One endpoint's gate on one node.
+/// One endpoint's limiter on one node.
 #[derive(Default)]
 pub struct EndpointLimiter {
-    /// Attempts whose answer is awaited.
+    /// Attempts that wait for their answer.
     running: usize,
-    /// Attempts that were answered, their outcome not yet stored.
+    /// Attempts that were answered but whose outcome is not stored yet.
     uncommitted: usize,
-    /// Places that the home has lent, and until when attempts may begin on them.
+    /// Places that the coordinator has lent, and until when attempts may begin on them.
     lent: Option<(usize, Instant)>,
-    /// Whether the home is being asked, and from when on it may be asked again.
+    /// Whether the coordinator is being asked, and from when on it may be asked again.
     asking: bool,
     ask_from: Option<Instant>,
     circuit: Option<Open>,
-    /// Outcomes that the home has not heard of.
+    /// Outcomes that were not reported to the coordinator.
     succeeded: bool,
     failed: usize,
-    /// Failures that it is being told of.
+    /// Failures in the report that is on its way.
     telling: usize,
-    /// The home knows of failures here, and so must hear of the next success.
+    /// The coordinator knows of failures here, so the next success has to be reported.
     tainted: bool,
 }
 
@@ -45,11 +45,11 @@ struct Open {
 }
 
 impl EndpointLimiter {
-    /// How many more attempts may begin. `own` places are this node's without asking; an endpoint that is not to be
-    /// called (deleted, disabled) needs no places.
+    /// How many more attempts may begin. This node has `own` places without asking; an endpoint that is not called
+    /// (deleted, disabled) needs none.
     pub fn room(&self, own: usize, is_called: bool, now: Instant) -> usize {
-        // As many failures in a row may have opened the circuit: the home has the word first. Else a receiver that refuses
-        // at once would be called a hundred times before anybody is told.
+        // This many failures in a row may have opened the circuit, so the coordinator is asked first. Otherwise a
+        // receiver that refuses at once would be called a hundred times before anybody is told.
         if self.uncommitted >= UNCOMMITTED || (is_called && self.failed + self.telling >= OPENS_AFTER) {
             return 0;
         }
@@ -78,12 +78,12 @@ impl EndpointLimiter {
         self.uncommitted += 1;
     }
 
-    /// Its outcome is stored.
+    /// Called when the outcome of an attempt is stored.
     pub fn committed(&mut self) {
         self.uncommitted = self.uncommitted.saturating_sub(1);
     }
 
-    /// What the answer was.
+    /// Counts the result of an answer.
     pub fn heard(&mut self, success: bool) {
         if success {
             (self.succeeded, self.failed) = (true, 0);
@@ -92,13 +92,13 @@ impl EndpointLimiter {
         }
     }
 
-    /// Nothing is running, and nothing is held that has to be given back.
+    /// Nothing is running, and nothing is held that has to be returned.
     pub fn is_idle(&self) -> bool {
         let holds = self.circuit.is_some() || self.lent.is_some();
         self.is_at_rest() && !holds && !self.tainted && self.failed == 0
     }
 
-    /// Nothing of it is under way.
+    /// No attempt and no request is in progress.
     pub fn is_at_rest(&self) -> bool {
         self.running == 0 && self.uncommitted == 0 && !self.asking
     }
@@ -107,7 +107,7 @@ impl EndpointLimiter {
         self.running
     }
 
-    /// What to tell the home now, if anything. `waiting`: attempts are due that found no room.
+    /// The report to be sent to the coordinator now, if any. `waiting`: due attempts found no room.
     pub fn report(&mut self, id: EndpointId, node: NodeId, own: usize, waiting: bool, now: Instant) -> Option<Report> {
         if self.asking || self.ask_from.is_some_and(|from| now < from) {
             return None;
@@ -129,12 +129,12 @@ impl EndpointLimiter {
         Some(report)
     }
 
-    /// Whether there is something that the home ought to hear without being asked for anything.
+    /// Whether there are outcomes to report even if no places are needed.
     fn has_news(&self) -> bool {
         self.failed > 0 || (self.succeeded && self.tainted)
     }
 
-    /// Takes the home's ruling on a report that was sent at `sent`.
+    /// Applies the coordinator's ruling on a report that was sent at `sent`.
     pub fn ruled(&mut self, ruling: Ruling, sent: Instant, now: Instant) {
         self.asking = false;
         self.telling = 0;
@@ -143,11 +143,12 @@ impl EndpointLimiter {
             Circuit::Closed => None,
             Circuit::Open { probe, ask_after } => Some(Open { probe, ask_at: now + ask_after }),
         };
-        // What is not lent now may be lent a moment later; asking without a pause would only keep the home busy.
+        // Places that are not lent now may be lent a moment later; asking without a pause would only load the
+        // coordinator.
         self.ask_from = Some(now + ASK_AGAIN);
     }
 
-    /// The home could not be asked: what was told counts as untold.
+    /// The coordinator could not be asked: the outcomes of the report count as unreported.
     pub fn unheard(&mut self, report: &Report, now: Instant) {
         self.asking = false;
         self.telling = 0;
@@ -159,7 +160,7 @@ impl EndpointLimiter {
         }
     }
 
-    /// When the gate has to be looked at again although nothing happens.
+    /// When the limiter has to be evaluated again even if nothing happens.
     pub fn look_at(&self, waiting: bool) -> Option<Instant> {
         let asks = match self.circuit {
             _ if self.has_news() => self.ask_from,
@@ -200,7 +201,7 @@ mod tests {
         limiter.answered();
         limiter.heard(true);
         limiter.committed();
-        // Nothing is waiting any more: given back when the lease wants to be renewed.
+        // Nothing waits any more: the places are returned when the lease would be renewed.
         let later = now + RENEW_EVERY + Duration::from_secs(1);
         let report = limiter.report(ENDPOINT, 1, 1, false, later).unwrap();
         assert_eq!((report.using, report.want), (0, 0));
@@ -253,7 +254,7 @@ mod tests {
         limiter.begin();
         limiter.answered();
         assert_eq!(limiter.room(1, true, later), 0, "one, and no more until the home says so");
-        // The answer comes sooner than the home may be told again: it is told as soon as it may be.
+        // The answer comes before the coordinator may be asked again: it is reported as soon as that is possible.
         limiter.heard(false);
         let soon = limiter.look_at(true).unwrap();
         assert_eq!(soon, later + ASK_AGAIN);

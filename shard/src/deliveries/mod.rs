@@ -1,12 +1,12 @@
 //! Webhook deliveries of the shards that this node owns.
 //!
-//! - [`queue`]: what waits for one endpoint in one shard. [`engine`]: the task that runs attempts when they are due.
-//! - `attempt`: one attempt from the stored delivery to the committed outcome. `running`: which ones are in flight.
-//! - `retry_limiter`: how fast what has waited is attempted. `cpu_load`: what the processors have to spare.
-//! - `limiter`: how much may run at an endpoint. [`crate::coordinator`]: what is counted for it over the whole cluster. `health`: what
-//!   the directory is told of it. `paused`: what waits until its endpoint is switched on.
-//! - `command`: what the state machine is asked. `query`, `view`: lists, details, figures. `bulk`: work on many.
-//! - `serve`: what an owner answers to other nodes. `waiting`: what waits for each endpoint.
+//! - [`queue`]: the jobs of one endpoint in one shard. [`engine`]: the task that starts attempts when they are due.
+//! - `attempt`: one attempt, from the stored delivery to the committed outcome. `running`: the attempts in flight.
+//! - `retry_limiter`: how fast backlogs are attempted. `cpu_load`: how busy the processors are.
+//! - `limiter`: how many attempts may run at an endpoint. [`crate::coordinator`]: what is counted for it over the whole
+//!   cluster. `health`: what is reported of it to the directory. `paused`: deliveries that wait until it is enabled.
+//! - `command`: commands to the state machine. `query`, `view`: lists, details, figures. `bulk`: bulk operations.
+//! - `serve`: an owner's answers to other nodes. `waiting`: the jobs that wait for each endpoint.
 
 mod attempt;
 pub mod bulk;
@@ -51,46 +51,47 @@ use crate::reads::Patience;
 use crate::shares::Shares;
 use crate::webhook::attempt::Attempter;
 
-/// How many messages wait for the engine. Announced jobs beyond that are found on disk instead.
+/// Capacity of the engine's queue. Jobs that are announced beyond it are found on disk instead.
 const QUEUE: usize = 16 * 1024;
 
 enum ToEngine {
-    /// This node owns a shard from now on.
+    /// This node owns the shard from now on.
     Add(Arc<Owner>),
-    /// It does not any more.
+    /// This node does not own the shard any more.
     Remove(ShardId, Epoch),
     /// A job was written.
     Written(ShardId, Epoch, Job),
-    /// Jobs were announced that the queue had no room for, or an endpoint's were made due again.
+    /// Announced jobs found no room in the queue, or an endpoint's jobs were made due again.
     Reread(ShardId, Epoch, Option<EndpointId>),
-    /// An attempt has its answer, a good one or not; `None` when no request was made.
+    /// An attempt has its answer, successful or not; `None` if no request was made.
     Answered(task::Id, Option<bool>),
-    /// The search for paused deliveries of an endpoint has ended, and whether it made any due.
+    /// The search for an endpoint's paused deliveries has ended; `found` if it made any due.
     Walked { shard: ShardId, epoch: Epoch, endpoint: EndpointId, found: bool },
-    /// What an endpoint's home made of a report that was sent at a time; `None` when it could not be asked.
+    /// The coordinator's ruling on a report that was sent at this time; `None` if it could not be asked.
     Ruled(Report, Instant, Option<Ruling>),
 }
 
-/// The ownerships whose jobs are all to be read again, and of which the engine was told: once is enough until it reads, as it finds
-/// all that was written by then. Told of each announcement that finds no room, it would do nothing but read.
+/// Ownerships whose jobs all have to be read again, and for which the engine has a message. One message is enough: the
+/// engine finds everything written before it reads. With one for each announcement that finds no room, it would do
+/// nothing but read.
 type Rereading = Arc<Mutex<HashSet<(ShardId, Epoch)>>>;
 
-/// What an operator may set beside the schedule.
+/// What an operator may set besides the schedule.
 #[derive(Clone, Copy, Debug)]
 pub struct DeliveryRules {
-    /// When endpoints that fail are switched off.
+    /// When failing endpoints are disabled.
     pub disable: DisableRule,
-    /// How often at most the directory is told of an endpoint.
+    /// How often at most an endpoint is reported to the directory.
     pub note_every: Duration,
 }
 
-/// The way to the engine.
+/// The handle of the engine.
 #[derive(Clone)]
 pub struct Deliveries {
     queue: mpsc::Sender<ToEngine>,
     overflow: mpsc::UnboundedSender<ToEngine>,
     running: Running,
-    /// The ownerships that the engine was told of and that stand: one that is begun again after a panic is told anew.
+    /// The present ownerships that the engine was told of; one that restarts after a panic is told of them again.
     owners: Arc<Mutex<HashMap<ShardId, Arc<Owner>>>>,
     rereading: Rereading,
 }
@@ -105,8 +106,8 @@ impl Deliveries {
         stop: CancellationToken,
     ) -> Self {
         let (queue, messages) = mpsc::channel(QUEUE);
-        // Bounded by what goes into it: a few messages for each ownership, one for each attempt that runs, for each endpoint
-        // whose home is asked, and for each step of a bulk operation.
+        // Bounded by its use: a few messages for each ownership, one for each running attempt, for each endpoint whose
+        // coordinator is asked, and for each step of a bulk operation.
         let (overflow, rare) = mpsc::unbounded_channel();
         let running = Running::new(schedule.max_attempts());
         let means = Means {
@@ -126,8 +127,8 @@ impl Deliveries {
         deliveries
     }
 
-    /// Runs an engine. One that follows another, which panicked, finds the shards' deliveries as the next owner would: attempts
-    /// that were cut off are recorded as interrupted, and all else that waits is read from the store.
+    /// Runs an engine. One that follows another, which panicked, treats the shards' deliveries as a new owner would:
+    /// attempts that were cut off are recorded as interrupted, and everything else that waits is read from the store.
     async fn run(
         self,
         means: Means,
@@ -152,13 +153,13 @@ impl Deliveries {
         engine.run(messages, rare, stop).await;
     }
 
-    /// Tells the engine of an ownership; false when it has ended.
+    /// Tells the engine of an ownership; false if that has ended.
     async fn hand_to_engine(&self, owner: &Arc<Owner>) -> bool {
         if note_interrupted(owner).await.is_err() {
             return false;
         }
         let mut owners = self.owners.lock();
-        // Under the lock: an engine that begins anew either finds the ownership there, or hears of it.
+        // Under the lock, so that a restarting engine either finds the ownership here or gets the message.
         owners.insert(owner.shard, owner.clone());
         self.overflow.send(ToEngine::Add(owner.clone())).is_ok()
     }
@@ -202,20 +203,20 @@ impl Webhooks for Deliveries {
     }
 }
 
-/// What waits for the engine, whichever runs.
+/// The engine's messages, which outlive an engine that panics.
 struct Waiting {
     messages: mpsc::Receiver<ToEngine>,
     rare: mpsc::UnboundedReceiver<ToEngine>,
-    /// One has run before.
+    /// An engine has run before.
     begun: bool,
 }
 
-/// How long work that goes on by itself waits for its turn among what else its account reads, before it asks anew; and how long
-/// after a turn that did not come.
+/// How long background work waits for its turn among its account's reads before it asks again, and the pause until
+/// then.
 const TURN_PATIENCE: Duration = Duration::from_secs(30);
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Reads apart from other tasks, in the turn of an account: many rows may have to come from disk.
+/// Reads apart from other tasks, in an account's turn: many rows may have to come from disk.
 ///
 /// # Errors
 /// As [`Reads::read`](crate::reads::Reads::read).
@@ -230,9 +231,9 @@ async fn read<T: Send + 'static>(
     owner.node.reads.read(account, deadline, reading).await
 }
 
-/// Puts on record which attempts the shard's former owner could not end.
+/// Records which attempts the shard's former owner could not finish.
 async fn note_interrupted(owner: &Owner) -> Result<(), LeadershipLost> {
-    /// How many of them one command names.
+    /// Attempts per command.
     const AT_ONCE: usize = 64;
     let (mut from, to) = keys::begun_attempts();
     loop {
@@ -268,7 +269,7 @@ mod tests {
             deliveries.announce(2, 7, vec![job(), job()]);
         }
         assert_eq!(told(), 2);
-        // As the engine does when it takes the message.
+        // The engine does this when it takes the message.
         deliveries.rereading.lock().remove(&(1, 7));
         (0..100).for_each(|_| deliveries.announce(1, 7, vec![job()]));
         assert_eq!(told(), 1);

@@ -1,7 +1,7 @@
-//! Deliveries that were paused while their endpoint was switched off: due again once it is on.
+//! Deliveries that were paused while their endpoint was disabled, and are due again once it is enabled.
 //!
-//! Which they are is known by the jobs of the endpoint alone, of which there may be hundreds of thousands. So they are walked
-//! over in the turn of their account, once at a time, however often somebody changes the endpoint meanwhile.
+//! They can only be found among the jobs of the endpoint, of which there may be hundreds of thousands. So these are
+//! walked over in their account's turn, by one walk at a time, however often the endpoint changes meanwhile.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -22,31 +22,31 @@ use crate::owner::Owner;
 const READ: usize = 2048;
 const AT_ONCE: usize = 256;
 
-/// Of an ownership, and an endpoint.
+/// A walk over the jobs of an endpoint in one ownership.
 type Walk = (ShardId, Epoch, EndpointId);
 
-/// The walks that are under way.
+/// The walks in progress.
 #[derive(Default)]
 pub(super) struct Walks {
-    /// And whether the endpoint has changed since its walk began.
+    /// Whether the endpoint has changed since its walk began.
     under_way: HashMap<Walk, bool>,
 }
 
 impl Walks {
-    /// Whether a walk is to begin. Where one is under way, there is another one after it.
+    /// Whether to begin a walk. If one is in progress, another one follows it.
     pub fn begin(&mut self, walk: Walk) -> bool {
         let is_under_way = self.under_way.contains_key(&walk);
         self.under_way.insert(walk, is_under_way);
         !is_under_way
     }
 
-    /// Notes the end of one. Says whether there is to be another one.
+    /// Ends a walk; returns whether another one has to follow.
     pub fn ended(&mut self, walk: Walk) -> bool {
         self.under_way.remove(&walk).unwrap_or_default()
     }
 }
 
-/// Finds an endpoint's paused deliveries and makes them due, a few with each command. Says whether there were any.
+/// Finds an endpoint's paused deliveries and makes them due, a few with each command. Returns whether there were any.
 pub(super) async fn unpause(owner: &Owner, customer: CustomerId, endpoint: EndpointId) -> bool {
     let (mut from, to) = keys::jobs_of(endpoint);
     let mut any = false;
@@ -55,7 +55,7 @@ pub(super) async fn unpause(owner: &Owner, customer: CustomerId, endpoint: Endpo
         let reading = move |view: &dyn View, _: &Running| paused(view, &begin, &end);
         let (deliveries, last) = match read(owner, Some(customer), Instant::now() + TURN_PATIENCE, reading).await {
             Ok(part) => part,
-            // A reading that panicked panics again: the next change of the endpoint begins another walk.
+            // A read that panicked would panic again; the next change of the endpoint begins another walk.
             Err(error) if error.code == ErrorCode::InternalError => return any,
             Err(error) => {
                 tracing::debug!(%endpoint, %error, "looking for paused deliveries did not have its turn");
@@ -75,7 +75,7 @@ pub(super) async fn unpause(owner: &Owner, customer: CustomerId, endpoint: Endpo
     }
 }
 
-/// The paused deliveries of the next jobs, and the key of the last job that was looked at, if there was one.
+/// The paused deliveries of the next jobs, and the key of the last job read, if there was one.
 fn paused(view: &dyn View, from: &[u8], to: &[u8]) -> (Vec<DeliveryId>, Option<Vec<u8>>) {
     let jobs = view.scan(from, to, READ);
     let paused = jobs.iter().filter(|(_, mark)| mark == keys::JOB_PAUSED);

@@ -10,16 +10,16 @@ use raft::machine::View;
 use super::Job;
 use crate::keys;
 
-/// How many jobs a queue keeps in memory, and how many it reads at a time. What is more stays on disk, so that a dead
+/// How many jobs a queue keeps in memory, and how many it reads at a time. The rest stays on disk, so that a dead
 /// receiver with a hundred thousand deliveries costs no more memory than one with a thousand.
 const KEPT: usize = 1024;
 const READ: usize = 512;
 
-/// How many starts are owed to events that came in, at most: what a receiver that was slow for a moment has missed. More
+/// Maximum number of starts owed to new events, which a receiver that was slow for a moment has missed. Beyond that it
 /// is a backlog.
 const OWED: usize = 64;
 
-/// Below this, the next ones are read.
+/// With fewer jobs in memory, the next ones are read.
 const LOW: usize = 128;
 
 /// What a queue has to start.
@@ -27,7 +27,7 @@ const LOW: usize = 128;
 pub enum Start {
     Job(Job),
     NothingDue,
-    /// A job is due, and has to wait for the pace of the node.
+    /// A job is due, but has to wait for the retry limiter.
     Later,
 }
 
@@ -43,8 +43,8 @@ pub struct EndpointQueue {
     horizon: Option<Place>,
     running: HashSet<DeliveryId>,
     running_chats: HashSet<Address>,
-    /// Starts that wait for nobody, one for each event that came in: so a queue keeps up with its events, however slowly
-    /// the node attempts what has waited.
+    /// Starts that do not wait for the retry limiter, one for each new event: so a queue keeps up with its events,
+    /// however slowly the node attempts backlogs.
     owed: usize,
 }
 
@@ -71,19 +71,19 @@ impl EndpointQueue {
         self.waiting.is_empty() && self.running.is_empty() && self.horizon.is_none()
     }
 
-    /// Everything may have changed on disk: read it again.
+    /// Reads everything from disk again, since it may have changed.
     pub fn reread(&mut self) {
         self.waiting.clear();
         self.horizon = Some((Timestamp(0), DeliveryId::from_bytes([0; 16])));
     }
 
-    /// Takes a job that came with an event just now.
+    /// Adds the job of a new event.
     pub fn announced(&mut self, job: Job) {
         self.owed = OWED.min(self.owed + 1);
         self.add(job);
     }
 
-    /// Takes a job that was just written.
+    /// Adds a job that was just written.
     pub fn add(&mut self, job: Job) {
         let place = (job.due, job.delivery);
         if self.horizon.is_some_and(|horizon| place > horizon) || self.running.contains(&job.delivery) {
@@ -96,7 +96,7 @@ impl EndpointQueue {
         }
     }
 
-    /// Reads what is next on disk, when memory runs low.
+    /// Reads the next jobs from disk if few are in memory.
     pub fn fill(&mut self, view: &dyn View) {
         let Some((due, delivery)) = self.horizon else { return };
         if self.waiting.len() >= LOW {
@@ -110,12 +110,12 @@ impl EndpointQueue {
             found.iter().filter_map(|(key, _)| keys::parse_job(key)).map(|(_, due, id)| (due, id)).collect();
         self.horizon = if places.len() < READ { None } else { places.last().copied() };
         let new = places.into_iter().filter(|(_, id)| !self.running.contains(id));
-        // Whose conversation a job belongs to is not in its key. What comes from disk has waited already, and order
-        // counts for first attempts as they happen.
+        // A job's key does not name its chat. Jobs from disk have waited already, and order matters for first attempts
+        // of new events only.
         self.waiting.extend(new.map(|place| (place, None)));
     }
 
-    /// Takes the next job that is due, if it may start: by what is owed to the queue, or else when `may_start` says so.
+    /// Takes the next due job, if it may start: by an owed start, or if `may_start` permits it.
     pub fn start_due(&mut self, now: Timestamp, may_start: impl FnOnce() -> bool) -> Start {
         let Some(place) = self.find_due(now) else { return Start::NothingDue };
         if self.owed == 0 && !may_start() {
@@ -125,7 +125,7 @@ impl EndpointQueue {
         self.take(place).map_or(Start::NothingDue, Start::Job)
     }
 
-    /// The next job that is due, leaving those whose conversation has an attempt under way.
+    /// The next due job whose chat has no attempt in progress.
     fn find_due(&self, now: Timestamp) -> Option<Place> {
         let free = |chat: &Option<Address>| chat.as_ref().is_none_or(|chat| !self.running_chats.contains(chat));
         let due = self.waiting.range(..=(now, DeliveryId::from_bytes([u8::MAX; 16])));
@@ -141,24 +141,24 @@ impl EndpointQueue {
         Some(Job { endpoint: self.endpoint, delivery, due, chat })
     }
 
-    /// An attempt has its answer: the next one of its conversation may begin.
+    /// An attempt has its answer: the next one of its chat may begin.
     pub fn answered(&mut self, job: &Job) {
         if let Some(chat) = &job.chat {
             self.running_chats.remove(chat);
         }
     }
 
-    /// An attempt is over, and its outcome committed.
+    /// An attempt has finished, and its outcome is committed.
     pub fn finished(&mut self, job: &Job) {
         self.running.remove(&job.delivery);
     }
 
-    /// How many jobs are known to wait; more may be on disk.
+    /// How many waiting jobs are in memory; more may be on disk.
     pub fn known(&self) -> usize {
         self.waiting.len()
     }
 
-    /// When the next job is due; the distant past when there are unread ones.
+    /// When the next job is due. If all are on disk, this is the horizon's time, which is not later.
     pub fn next_due(&self) -> Option<Timestamp> {
         match self.waiting.first_key_value() {
             Some(((due, _), _)) => Some(*due),
@@ -193,7 +193,7 @@ mod tests {
         let now = Timestamp(10);
         queue.add(job(endpoint, 1, None));
         assert_eq!(queue.start_due(now, || false), Start::Later);
-        // The oldest goes first; an event that comes in lets one of them go.
+        // The oldest goes first; each new event permits one start.
         queue.announced(job(endpoint, 2, None));
         assert!(matches!(queue.start_due(now, || panic!("one is owed")), Start::Job(Job { due: Timestamp(1), .. })));
         assert_eq!(queue.start_due(now, || false), Start::Later);

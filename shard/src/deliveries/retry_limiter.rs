@@ -1,10 +1,9 @@
-//! How fast this node attempts what has waited: with what the node has left over.
+//! Limits how fast this node attempts backlogs, by what its processors have to spare.
 //!
-//! An event that comes in gives its queue one start that waits for nobody, so an endpoint that is well keeps up whatever
-//! others do. All other starts are paced together: retries, what has piled up at receivers that were down, jobs of
-//! deleted endpoints. While the processors have time to spare the pace rises until they have not; when they are busy it
-//! falls to a floor, so that sends and first attempts go first and what has waited is never forgotten. Endpoints take
-//! turns.
+//! A new event gives its queue one start that waits for nobody, so a healthy endpoint keeps up whatever others do. All
+//! other starts share one rate: retries, backlogs of receivers that were down, jobs of deleted endpoints. The rate
+//! rises while the processors have time to spare; when they are busy it falls to a floor, so that sends and first
+//! attempts go first and backlogs are never forgotten. Endpoints take turns.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -13,25 +12,25 @@ use model::id::EndpointId;
 
 use super::cpu_load::Busy;
 
-/// Starts a second for each core that nothing takes away: a few percent of what a core can do.
+/// Starts per second and core that are always possible: a few percent of what a core can do.
 const FLOOR_PER_CORE: f64 = 25.0;
 
-/// Starts a second for each core at most: more than a core can do.
+/// Maximum starts per second and core: more than a core can do.
 const CEILING_PER_CORE: f64 = 2_000.0;
 
-/// How often the pace is set anew.
+/// How often the rate is adjusted.
 pub const SET_EVERY: Duration = Duration::from_millis(250);
 
-/// What was measured over more than this says nothing of the present.
+/// A measurement over a longer time says nothing about the present.
 const STALE: Duration = Duration::from_secs(1);
 
-/// Between two turns at least, so that a fast pace does not wake the engine for each start.
+/// Minimum time between two turns, so that a high rate does not wake the engine for each start.
 const REST: Duration = Duration::from_millis(5);
 
 /// How many starts an endpoint gets in its turn.
 pub const STARTS_A_TURN: usize = 4;
 
-/// The pace, and who waits for it.
+/// The rate, and the endpoints that wait for it.
 pub struct RetryLimiter {
     cores: f64,
     rate: f64,
@@ -57,19 +56,19 @@ impl RetryLimiter {
         }
     }
 
-    /// Starts a second.
+    /// Starts per second.
     pub fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// Sets the pace by how busy the processors were; `measure` is asked when it is time.
+    /// Adjusts the rate by how busy the processors were; `measure` is called when it is time.
     pub fn set(&mut self, now: Instant, measure: impl FnOnce() -> Option<Busy>) {
         let since = now.saturating_duration_since(self.set_at);
         if since < SET_EVERY {
             return;
         }
         self.set_at = now;
-        // Measured also when it is not used: the next time measures from here.
+        // Measured even if not used, so that the next measurement starts here.
         let measured = measure().filter(|_| since < STALE);
         self.rate = match measured {
             Some(Busy::Full) => self.rate / 2.0,
@@ -83,7 +82,7 @@ impl RetryLimiter {
     pub fn has_start(&mut self, now: Instant) -> bool {
         let elapsed = now.saturating_duration_since(self.filled_at);
         self.filled_at = now;
-        // What is not used is not saved up for later: a burst is what the next moment has.
+        // Unused starts are not saved up: a burst is at most what `SET_EVERY` permits.
         let most = (self.rate * SET_EVERY.as_secs_f64()).max(1.0);
         self.tokens = (self.tokens + self.rate * elapsed.as_secs_f64()).min(most);
         self.tokens >= 1.0
@@ -110,14 +109,14 @@ impl RetryLimiter {
         }
     }
 
-    /// Whose turn is next.
+    /// The endpoint whose turn is next.
     pub fn next(&mut self) -> Option<EndpointId> {
         let endpoint = self.queue.pop_front()?;
         self.queued.remove(&endpoint);
         Some(endpoint)
     }
 
-    /// How long until a start may be made, while somebody waits for one.
+    /// Time until a start may be made, if an endpoint waits for one.
     pub fn wake_after(&self, now: Instant) -> Option<Duration> {
         self.has_queue().then(|| {
             let missing = Duration::from_secs_f64((1.0 - self.tokens).max(0.0) / self.rate);

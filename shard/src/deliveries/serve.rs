@@ -1,4 +1,4 @@
-//! What an owner answers about its shard's deliveries.
+//! An owner's answers about its shard's deliveries.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,10 +18,10 @@ use crate::owner::Owner;
 use crate::owner::committer::{Answered, LeadershipLost};
 use crate::records::{DeliveryRow, decode};
 
-/// Answers at the owner.
+/// Answers a request at the owner.
 ///
 /// # Errors
-/// What refuses it, or [`LeadershipLost`] when it may not have been done.
+/// Its refusal, or [`LeadershipLost`] if it may not have been done.
 pub async fn answer(owner: &Arc<Owner>, request: DeliveryRequest, deadline: Instant) -> Answered<DeliveryResponse> {
     let account = request.account();
     Ok(match request {
@@ -61,7 +61,7 @@ pub async fn answer(owner: &Arc<Owner>, request: DeliveryRequest, deadline: Inst
     })
 }
 
-/// Makes a delivery due that was found; `again` when the same call may have done so before.
+/// Makes a delivery due; `again` if an earlier attempt of the same call may have done so.
 async fn redeliver(owner: &Arc<Owner>, found: Option<DeliveryRow>, again: bool) -> Result<Redelivered, LeadershipLost> {
     let running = owner.node.deliveries.running();
     let Some(row) = found else { return Ok(Redelivered::NotFound) };
@@ -77,7 +77,7 @@ async fn redeliver(owner: &Arc<Owner>, found: Option<DeliveryRow>, again: bool) 
             return Ok(Redelivered::DueAlready);
         }
     }
-    // As it stands before the attempt begins, which is what was asked for.
+    // The row before the attempt begins, which is what the caller asked for.
     let row = owner.reader.get(&keys::delivery(row.endpoint, id)).ok_or(LeadershipLost)?;
     let row: DeliveryRow = decode(&row);
     let record = DeliveryRecord::of(&row, running);

@@ -1,4 +1,4 @@
-//! What waits for each endpoint, as the rows of the jobs tell: for the operator, who asks why webhooks do not come.
+//! The jobs that wait for each endpoint, for the operator who asks why webhooks do not come.
 
 use model::id::{DeliveryId, EndpointId};
 use raft::machine::View;
@@ -6,10 +6,10 @@ use raft::machine::View;
 use crate::call::deliveries::Waiting;
 use crate::keys;
 
-/// Jobs of one endpoint and shard that are counted; when there are more, nobody needs to know how many.
+/// Maximum jobs of one endpoint and shard that are counted; beyond that, the exact number does not matter.
 const COUNTED: usize = 10_000;
 
-/// The endpoints that have jobs in a shard: one key read for each.
+/// The endpoints that have jobs in a shard, with one key read for each.
 pub(super) fn endpoints_with_jobs(view: &dyn View) -> Vec<EndpointId> {
     let (mut from, to) = keys::jobs();
     let mut endpoints = Vec::new();

@@ -1,4 +1,4 @@
-//! Fetching a URL that a caller names: judged, resolved and connected to as a webhook's receiver is, each redirect anew.
+//! Fetches a URL that a caller names: checked, resolved and connected to like a webhook's receiver, each redirect too.
 
 use std::io;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use crate::webhook::attempt::{Attempter, Failure};
 use crate::webhook::connection::{self, Connection};
 use crate::webhook::resolver::{Resolver, checked_addresses};
 
-/// A fetch in all, redirects and body included.
+/// Timeout of a whole fetch, including redirects and the body.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Redirects that are followed.
+/// Maximum redirects that are followed.
 const MOST_REDIRECTS: usize = 3;
 
 /// Why a URL was not fetched.
@@ -45,7 +45,7 @@ pub enum FetchError {
     Failed { reason: FetchReason, http_status: Option<u16> },
     #[error(transparent)]
     Spool(#[from] SpoolError),
-    /// The gateway's own refusal, for one of its own links.
+    /// The gateway's own refusal of one of its own links.
     #[error(transparent)]
     Own(#[from] CallError),
 }
@@ -59,7 +59,7 @@ impl FetchError {
         Self::Failed { reason: FetchReason::HttpStatus, http_status: Some(status) }
     }
 
-    /// As the caller hears of it. `field` names the URL in its body.
+    /// The error for the caller. `field` names the URL in its body.
     pub fn told(self, url: &str, field: &str) -> CallError {
         match self {
             Self::Url(violation) => violation.at(&[field]),
@@ -72,16 +72,16 @@ impl FetchError {
     }
 }
 
-/// Bytes that were fetched, and what their source says of them.
+/// Fetched bytes, and what their source says of them.
 #[derive(Debug)]
 pub struct Fetched {
     pub spooled: Spooled,
-    /// The source's own word, when it is well formed.
+    /// The type that the source declares, if it is well formed.
     pub mime_type: Option<String>,
     pub filename: Option<String>,
 }
 
-/// Fetches. One per node.
+/// Fetches URLs. One per node.
 pub struct Fetcher {
     policy: TargetPolicy,
     user_agent: HeaderValue,
@@ -90,7 +90,7 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// By the rules of what calls receivers, and with the same trust.
+    /// Uses the rules and the trust anchors of the webhook attempter.
     pub(crate) fn like(attempter: &Attempter) -> Self {
         let user_agent = HeaderValue::from_str(&format!("gateway-media/{}", attempter.config.version));
         let user_agent = user_agent.unwrap_or_else(|_| HeaderValue::from_static("gateway-media"));
@@ -110,7 +110,7 @@ impl Fetcher {
     }
 
     async fn fetch_in_time(&self, url: &str, account: CustomerId, blobs: &Blobs) -> Result<Fetched, FetchError> {
-        // What stands behind the # is the reader's business and never sent.
+        // The fragment behind the # is for the reader, and never sent.
         let text = url.split_once('#').map_or(url, |(before, _)| before);
         let mut target = judge_url(text, &self.policy).map_err(|blocked| match blocked.code {
             IssueCode::UrlBlocked => FetchError::Blocked,
@@ -136,7 +136,7 @@ impl Fetcher {
         }
     }
 
-    /// Where a redirect leads, judged as the first URL was.
+    /// The target of a redirect, checked like the first URL.
     fn redirected(&self, from: &Url, response: &Response<Incoming>) -> Result<Target, FetchError> {
         let location = response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
         let next = location.and_then(|location| from.join(location).ok());
@@ -167,7 +167,7 @@ impl Fetcher {
     }
 }
 
-/// Reads the body of a good answer.
+/// Reads the body of a successful answer.
 async fn receive(url: &Url, response: Response<Incoming>, whom: For, blobs: &Blobs) -> Result<Fetched, FetchError> {
     let announced = response.body().size_hint().exact();
     if let Some(size) = announced.filter(|size| *size > LARGEST_MEDIA) {
@@ -184,7 +184,7 @@ fn declared_type(headers: &HeaderMap) -> Option<String> {
     (sniff::is_mime_type(declared) && sniff::essence(declared) != sniff::UNKNOWN).then(|| declared.to_owned())
 }
 
-/// The last part of the path, when it looks like the name of a file.
+/// The last part of the path, if it looks like a file name.
 fn last_segment(url: &Url) -> Option<String> {
     let last = url.path_segments()?.next_back()?.to_owned();
     (last.contains('.') && last.len() <= 255 && last.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'%'))

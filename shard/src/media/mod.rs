@@ -5,12 +5,12 @@
 //!                                                  └─► then MediaCommand: the row that refers to them, in the log
 //! ```
 //!
-//! - [`record`], [`command`], [`apply`]: the rows, in the shard's state machine.
-//!   What is asked of them: [`crate::call::media`]; what their owner does with that, and their end: [`crate::owner`].
-//! - [`blobs`]: the bytes. [`spool`], [`sniff`]: on their way in. [`fetch`]: from a URL,
-//!   `voice`: made a voice note for a send, or measured; [`picture`]: made fit for a profile or a group.
-//!   `workshop`: the threads on which the last two are done.
-//! - [`token`]: links. [`store`]: all of it for the floors above; [`crate::cluster`] has what crosses nodes.
+//! - [`record`], [`command`], [`apply`]: the rows, in the shard's state machine. [`crate::call::media`]: requests about
+//!   them. [`crate::owner`]: how their owner answers these, and their expiry.
+//! - [`blobs`]: the bytes. [`spool`], [`sniff`]: bytes that come in. [`fetch`]: bytes from a URL. `voice`: sound that
+//!   is converted to a voice note, or measured. [`picture`]: pictures for profiles and groups. `workshop`: the threads
+//!   of the last two.
+//! - [`token`]: links. [`store`]: all of it for the layers above; [`crate::cluster`] has what crosses nodes.
 
 pub mod blobs;
 pub mod fetch;

@@ -1,4 +1,4 @@
-//! Pictures of profiles, groups and newsletters: whatever a caller gives becomes a centred square of 640 pixels and a
+//! Pictures of profiles, groups and newsletters: any picture of a caller becomes a centred square of 640 pixels and a
 //! preview of 96, both JPEG, which go to the network inside the operation.
 
 mod rows;
@@ -32,47 +32,47 @@ use crate::shares::{Share, Shares};
 const FULL: u32 = 640;
 const PREVIEW: u32 = 96;
 
-/// 1 to 100. A picture of pure noise stays below 1 MB, which is a quarter of a frame.
+/// JPEG quality, 1 to 100. A picture of pure noise stays below 1 MB, which is a quarter of a frame.
 const QUALITY: u8 = 85;
 
-/// The largest picture that is decoded: 48 megapixels are what phones take.
+/// Bounds of a picture that is decoded: phones take 48 megapixels.
 const MOST_PIXELS: u64 = 50_000_000;
 const LONGEST_SIDE: u32 = 16_384;
 
-/// What decoding pictures may take of a node's memory, all together; one that needs more alone is refused. Few bytes may
-/// stand for many pixels, so each is charged for what it becomes before any of it is decoded.
+/// Memory that decoding may take on a node, over all pictures; a picture that needs more alone is refused. Few bytes
+/// may stand for many pixels, so each picture is charged for its decoded size before it is decoded.
 const MOST_MEMORY: u64 = 256 << 20;
 
-/// What scaling takes beside the pixels.
+/// Memory that scaling takes besides the pixels.
 const SCALING: u64 = 40 << 20;
 
-/// What a PNG's decoder may take, beside what is charged, for all that is no pixel: texts, and a colour profile, a few KiB of
-/// which may stand for gigabytes. What 5 MB hold as it is has room; a profile that inflates beyond is left out.
+/// Memory that a PNG decoder may take, besides what is charged, for everything but pixels: texts, and a colour profile,
+/// of which a few KiB may stand for gigabytes. All that 5 MB hold uncompressed fits; a larger profile is left out.
 const MOST_BESIDE: u64 = 16 << 20;
 
-/// `RIFF`, a length, `WEBP`: what a WebP begins with.
+/// Length of the beginning of a WebP: `RIFF`, a length, `WEBP`.
 const WEBP_HEAD: usize = 12;
 
-/// The head of a chunk `VP8 `, three bytes, those that each key frame has, and its sides.
+/// A chunk `VP8 ` up to the sides of its frame: its head, three bytes, the start code of each key frame, and the sides.
 const LOSSY_HEAD: usize = 18;
 const LOSSY_START: [u8; 3] = [0x9d, 0x01, 0x2a];
 
-/// Memory is counted in pieces of so many bytes.
+/// Memory is counted in units of this many bytes.
 const PIECE: u64 = 1 << 10;
 
-/// Pictures that are decoded at once on a node, those of one account among them, and how long others wait for their turn.
+/// Pictures that are decoded at once on a node, and of one account, and how long others wait for their turn.
 const MOST_AT_ONCE: usize = 2;
 const MOST_AT_ONCE_OF_ONE: usize = 1;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// After a picture its account rests as long as that took, and no longer than this: its thread gives way on a processor, but neither
-/// its caches nor the other half of its core do.
+/// An account rests after a picture for as long as that took, but no longer than this: the thread yields its processor,
+/// but neither the caches nor the other half of the core.
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
-/// What is made of a node's pictures.
+/// Makes the pictures of a node.
 pub(crate) struct Cutter {
     running: Shares,
-    /// In pieces.
+    /// In units of [`PIECE`].
     memory: Arc<Semaphore>,
     workshop: Workshop,
 }
@@ -91,11 +91,11 @@ impl Cutter {
     pub(crate) async fn cut(&self, account: CustomerId, spooled: Spooled) -> Result<Picture, Option<Unfit>> {
         let until = Instant::now() + PATIENCE;
         let share = timeout_at(until, self.running.take(account)).await.map_err(|_| None)?;
-        // A decoder that panics has met bytes that it does not take.
+        // A decoder that panics has met bytes that it cannot handle.
         let damaged = |_| Some(Unfit::Damaged);
         let measuring = move || {
             let charge = File::open(spooled.path()).map_err(ImageError::IoError).map_err(Unfit::from);
-            // The share goes through the threads, too: who hangs up gives none back while his work waits there.
+            // The share moves with the work: a caller that hangs up must not release it while the work waits.
             charge.and_then(|file| charge_of(BufReader::new(file))).map(|charge| (charge, spooled, share))
         };
         let (charge, spooled, share) = self.workshop.run(measuring).await.map_err(damaged)??;
@@ -104,7 +104,7 @@ impl Cutter {
         let Ok(Ok(memory)) = memory else { return Err(None) };
         let runtime = Handle::current();
         let cutting = move || {
-            // Held by the thread: it takes its memory until it ends, whoever waits for it.
+            // Held by the thread, which takes its memory until it ends, even if nobody waits for it.
             let _held = (PicturePermit { share: Some(share), begun: Instant::now(), runtime }, memory);
             let file = File::open(spooled.path()).map_err(ImageError::IoError)?;
             cut(BufReader::new(file))
@@ -113,9 +113,9 @@ impl Cutter {
     }
 }
 
-/// The right to work on a picture. Its account rests after it, however the work ends.
+/// The right to work on a picture. However the work ends, the account rests afterwards.
 struct PicturePermit {
-    /// `None` once it goes.
+    /// `None` once this is dropped.
     share: Option<Share>,
     begun: Instant,
     runtime: Handle,
@@ -158,7 +158,7 @@ impl Unfit {
     }
 }
 
-/// What it takes of memory to make something of a picture, by what its head says: nothing is decoded.
+/// The memory that it takes to process a picture, according to its head: nothing is decoded.
 fn charge_of(mut source: impl BufRead + Seek) -> Result<u64, Unfit> {
     let is_progressive = is_progressive_jpeg(&mut source).unwrap_or(false);
     source.rewind().map_err(ImageError::IoError)?;
@@ -176,9 +176,9 @@ fn charge_of(mut source: impl BufRead + Seek) -> Result<u64, Unfit> {
     }
     let decoded = decoder.total_bytes();
     let beside = match format {
-        // All coefficients of a progressive JPEG are in memory before the first pixel is: three of two bytes for each.
+        // All coefficients of a progressive JPEG are in memory before its first pixel: six bytes per pixel.
         Some(ImageFormat::Jpeg) if is_progressive => pixels * 6,
-        // A WebP's planes, or its transparency, are decoded on their own first.
+        // A WebP's planes, or its alpha channel, are first decoded separately.
         Some(ImageFormat::WebP) => decoded,
         _ => 0,
     };
@@ -186,7 +186,7 @@ fn charge_of(mut source: impl BufRead + Seek) -> Result<u64, Unfit> {
     if charge > MOST_MEMORY { Err(Unfit::TooManyPixels) } else { Ok(charge) }
 }
 
-/// A reader whose decoder is bounded from its first byte on: a PNG's reads all that stands before the pixels when it is made.
+/// A reader whose decoder is bounded from its first byte on: a PNG's reads all before the pixels when it is created.
 fn bounded<R: BufRead + Seek>(source: R) -> Result<ImageReader<R>, Unfit> {
     let mut limits = Limits::no_limits();
     limits.max_image_width = Some(LONGEST_SIDE);
@@ -197,8 +197,7 @@ fn bounded<R: BufRead + Seek>(source: R) -> Result<ImageReader<R>, Unfit> {
     Ok(reader)
 }
 
-/// The bytes of a WebP, whose decoder has no bounds of its own; `None` for what is no WebP. The source stands at its
-/// beginning again.
+/// The bytes of a WebP, whose decoder has no bounds of its own; `None` for any other format. Rewinds the source.
 fn webp(source: &mut (impl BufRead + Seek)) -> Result<Option<Vec<u8>>, Unfit> {
     let mut bytes = vec![0; WEBP_HEAD];
     let is_webp = source.read_exact(&mut bytes).is_ok() && bytes.starts_with(b"RIFF") && bytes.ends_with(b"WEBP");
@@ -209,8 +208,8 @@ fn webp(source: &mut (impl BufRead + Seek)) -> Result<Option<Vec<u8>>, Unfit> {
     Ok(is_webp.then_some(bytes))
 }
 
-/// The largest sides of the lossy frames of a WebP. Each is decoded in its own size before that is compared with the
-/// picture's, which is what was charged. They are looked for in all places, as a chunk may stand inside another one.
+/// The largest sides of the lossy frames of a WebP. A frame is decoded in its own size before that is compared with the
+/// picture's, which was charged. All positions are searched, since a chunk may be inside another one.
 fn largest_frame(webp: &[u8]) -> (u32, u32) {
     let frames = webp.windows(LOSSY_HEAD).filter(|head| head.starts_with(b"VP8 ") && head[11..14] == LOSSY_START);
     let side = |low: u8, high: u8| u32::from(u16::from_le_bytes([low, high]) & 0x3fff);
@@ -218,8 +217,7 @@ fn largest_frame(webp: &[u8]) -> (u32, u32) {
     sides.fold((0, 0), |(width, height), frame| (width.max(frame.0), height.max(frame.1)))
 }
 
-/// The EXIF of a WebP, when it is all there. The decoder takes as much memory as a chunk claims to be long, 4 GiB at most,
-/// and looks afterwards.
+/// The EXIF of a WebP, if it is complete. The decoder allocates a chunk's claimed length, up to 4 GiB, unchecked.
 fn exif_of(webp: &[u8]) -> Option<&[u8]> {
     let mut chunks = webp.get(WEBP_HEAD..)?;
     loop {
@@ -229,12 +227,12 @@ fn exif_of(webp: &[u8]) -> Option<&[u8]> {
         if name == b"EXIF" {
             return rest.get(..length);
         }
-        // A chunk of an odd length is followed by one byte more.
+        // A chunk of odd length is padded by one byte.
         chunks = rest.get(length.checked_next_multiple_of(2)?..)?;
     }
 }
 
-/// Whether the first frame of a JPEG comes in several passes. `None` for what is no JPEG.
+/// Whether a JPEG is progressive, by its first frame. `None` if it is no JPEG.
 fn is_progressive_jpeg(source: &mut (impl BufRead + Seek)) -> Option<bool> {
     let mut byte = || -> Option<u8> {
         let mut one = [0];
@@ -251,7 +249,7 @@ fn is_progressive_jpeg(source: &mut (impl BufRead + Seek)) -> Option<bool> {
             marker = byte()?;
         }
         match marker {
-            // Frames, apart from three markers in between that begin something else.
+            // Start-of-frame markers, except for three in between that begin something else.
             0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => return Some(matches!(marker & 3, 2)),
             0xda | 0xd9 => return None,
             0x00 | 0x01 | 0xd0..=0xd8 => {}
@@ -265,7 +263,7 @@ fn is_progressive_jpeg(source: &mut (impl BufRead + Seek)) -> Option<bool> {
     }
 }
 
-/// Decodes, turns it upright, crops and scales.
+/// Decodes, crops and scales a picture, and turns it upright.
 fn cut(mut source: impl BufRead + Seek) -> Result<Picture, Unfit> {
     let of_webp = webp(&mut source)?.map(|bytes| exif_of(&bytes).and_then(Orientation::from_exif_chunk));
     let reader = bounded(&mut source)?;
@@ -281,7 +279,7 @@ fn cut(mut source: impl BufRead + Seek) -> Result<Picture, Unfit> {
     } else {
         centre.of(&DynamicImage::from_decoder(decoder)?)
     };
-    // What is small is turned, not what is large; the square's centre stays where it is.
+    // Rotates the scaled picture, which is small; the square's centre stays where it is.
     let mut full = square.resize_exact(FULL, FULL, FilterType::CatmullRom);
     full.apply_orientation(orientation);
     let full = on_white(full);
@@ -298,7 +296,7 @@ fn of_large_png(source: &mut (impl BufRead + Seek), centre: &Square) -> Result<D
     Ok(centre.of(&DynamicImage::from_decoder(bounded(source)?.into_decoder()?)?))
 }
 
-/// JPEG knows no transparency.
+/// JPEG has no transparency.
 fn on_white(picture: DynamicImage) -> DynamicImage {
     if !picture.color().has_alpha() {
         return DynamicImage::ImageRgb8(picture.into_rgb8());
@@ -417,7 +415,7 @@ mod tests {
         assert_eq!(cut(Cursor::new(broken)), Err(Unfit::Damaged));
     }
 
-    /// The head of a PNG that is so high, and holds next to nothing.
+    /// A PNG whose head claims this height, and which holds next to nothing.
     fn bomb(of: &DynamicImage, height: u32) -> Cursor<Vec<u8>> {
         let mut bomb = encoded(of, ImageFormat::Png).into_inner();
         bomb[20..24].copy_from_slice(&height.to_be_bytes());
@@ -430,7 +428,7 @@ mod tests {
     fn a_picture_is_charged_for_what_it_becomes_before_it_is_decoded() {
         let mib = |charge: u64| charge >> 20;
         let (plain, deep) = (DynamicImage::new_rgb8(7_000, 1), DynamicImage::new_rgba16(7_000, 1));
-        // 49 megapixels of three bytes, and as many of eight.
+        // 49 megapixels of three bytes, and the same of eight.
         assert_eq!(charge_of(bomb(&plain, 7_000)).map(mib), Ok(180));
         assert_eq!(charge_of(bomb(&deep, 7_000)), Err(Unfit::TooManyPixels));
         // The most that fits, and one row more.
@@ -443,7 +441,7 @@ mod tests {
         assert!(charge_of(bomb(&DynamicImage::new_luma8(1, 1), LONGEST_SIDE)).is_ok());
     }
 
-    /// A PNG of one pixel with a colour profile of so many bytes, which are a thousandth of that in it.
+    /// A PNG of one pixel with a colour profile of this length, which is compressed to a thousandth.
     fn with_profile(length: u64) -> Cursor<Vec<u8>> {
         let mut bytes = Vec::new();
         let mut encoder = PngEncoder::new(&mut bytes);
@@ -465,7 +463,7 @@ mod tests {
         }
     }
 
-    /// A WebP of one pixel by its head, with these chunks.
+    /// A WebP of one pixel according to its head, with these chunks.
     fn extended_webp(chunks: &[(&[u8; 4], &[u8])]) -> Vec<u8> {
         let mut body = b"WEBP".to_vec();
         for (name, content) in [(b"VP8X", &[0_u8; 10][..])].iter().chain(chunks) {
@@ -523,7 +521,7 @@ mod tests {
         assert!(left[0] > 240 && left[2] < 20 && right[2] > 240 && right[0] < 20, "{left:?} {right:?}");
     }
 
-    /// As PNG sums its chunks.
+    /// The checksum of PNG's chunks.
     fn crc32(bytes: &[u8]) -> u32 {
         let step = |sum: u32| (0..8).fold(sum, |sum, _| if sum & 1 == 1 { 0xedb8_8320 ^ (sum >> 1) } else { sum >> 1 });
         !bytes.iter().fold(u32::MAX, |sum, byte| step(sum ^ u32::from(*byte)))

@@ -1,24 +1,24 @@
-//! What bytes are, by their beginning.
+//! The type of bytes, by their beginning.
 
-/// How much of the beginning is looked at.
+/// How many bytes of the beginning are examined.
 pub const HEAD: usize = 4096;
 
-/// The longest MIME type that is taken.
+/// Maximum length of a MIME type.
 pub const LONGEST_MIME: usize = 255;
 
-/// What [`is_mime_type`] takes, as a regular expression.
+/// [`is_mime_type`] as a regular expression.
 pub const MIME_PATTERN: &str = "^ *[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+ *(;[ -~]*)?$";
 
-/// What nothing more is known of.
+/// The type of bytes of which nothing more is known.
 pub const UNKNOWN: &str = "application/octet-stream";
 
-/// The type that the bytes themselves tell.
+/// The type that the bytes themselves show.
 pub fn sniff(head: &[u8]) -> Option<&'static str> {
     if is_svg(head) { Some("image/svg+xml") } else { infer::get(head).map(|kind| kind.mime_type()) }
 }
 
-/// The type of an upload: the bytes' own, where they have one, else what was declared. A container says less than a
-/// declaration of what is in it.
+/// The type of an upload: that of the bytes if they show one, else the declared one. For a container, a declaration of
+/// its content says more.
 pub fn settle(head: &[u8], declared: Option<&str>) -> String {
     match (sniff(head), declared) {
         (Some(sniffed), Some(declared)) if says_more(declared, sniffed) => declared.to_owned(),
@@ -30,7 +30,7 @@ pub fn settle(head: &[u8], declared: Option<&str>) -> String {
 
 fn says_more(declared: &str, sniffed: &str) -> bool {
     let declared = essence(declared);
-    // What was declared may be what was found, with parameters such as a codec.
+    // The declaration may be the type that was found, with parameters such as a codec.
     if declared.eq_ignore_ascii_case(sniffed) {
         return true;
     }
@@ -39,7 +39,7 @@ fn says_more(declared: &str, sniffed: &str) -> bool {
         // Office documents, e-books and the like.
         "application/zip" | "application/x-ole-storage" | "application/gzip" => family("application/"),
         "text/xml" => family("application/") || family("text/"),
-        // Containers of pictures and sound, or of sound alone.
+        // Containers of video and audio, or of audio alone.
         "video/mp4" | "video/webm" | "video/quicktime" | "video/x-matroska" | "application/ogg" | "audio/ogg"
         | "audio/opus" => family("audio/") || family("video/"),
         "audio/m4a" | "audio/mpeg" | "audio/aac" | "audio/x-wav" | "audio/x-flac" => family("audio/"),
@@ -61,13 +61,13 @@ pub fn is_mime_type(text: &str) -> bool {
     text.len() <= LONGEST_MIME && well_formed && text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
 }
 
-/// Whether a browser would run what it is shown under this type: it is served as [`UNKNOWN`] instead.
+/// Whether a browser would run content of this type: it is served as [`UNKNOWN`] instead.
 pub fn is_active(mime_type: &str) -> bool {
     let essence = essence(mime_type).to_ascii_lowercase();
     matches!(essence.as_str(), "text/html" | "application/xhtml+xml" | "image/svg+xml")
 }
 
-/// Whether a WebP picture moves; `None` when it is no WebP at all.
+/// Whether a WebP picture is animated; `None` if it is no WebP at all.
 pub fn webp_is_animated(head: &[u8]) -> Option<bool> {
     let webp = head.get(..4) == Some(b"RIFF") && head.get(8..12) == Some(b"WEBP");
     // The second bit of the extended header's flags.

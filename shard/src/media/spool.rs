@@ -1,6 +1,6 @@
-//! Bytes of unknown length on their way in: streamed to a temporary file, hashed and measured as they come.
+//! Incoming bytes of unknown length: streamed to a temporary file, hashed and measured as they arrive.
 //!
-//! A file that is not kept is removed when its owner goes; those that a crash leaves are removed at the next start.
+//! A file that is not kept is removed on drop; those that a crash leaves are removed at the next start.
 
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -24,40 +24,40 @@ use super::record::StoredBytes;
 use super::sniff;
 use crate::shares::{Share, Shares};
 
-/// How many files of accounts come in at once on a node; one more is refused.
+/// How many files of accounts a node receives at once; one more is refused.
 const MOST_SPOOLS: usize = 256;
 
-/// How many of them may be one account's: whoever sends slowly, or much, leaves places to the others.
+/// How many of them may be of one account: a slow or heavy sender leaves places to the others.
 const MOST_OF_ONE: usize = 32;
 
-/// How many files the node itself takes in at once, from the network and from other nodes: more than it ever asks for, and
-/// whatever accounts do.
+/// How many files the node itself receives at once, from the network and from other nodes: more than it ever requests,
+/// and independent of accounts.
 const MOST_OF_THE_NODE: usize = 64;
 
-/// How many bytes may come in before the room on the disk is looked at again.
+/// How many bytes may arrive before the free disk space is checked again.
 const ROOM_CHECK: u64 = 1 << 20;
 
-/// So much is gathered of small pieces before any of it goes to the file: each write of it wakes a thread, and who sends byte by
-/// byte would do so for each. Before, there is no file: many that begin and go no further cost the disk nothing.
+/// Small pieces are gathered up to this size before they go to the file: each write wakes a thread, and a sender may
+/// send single bytes. There is no file before: uploads that begin and go no further cost no disk space.
 const GATHERED: usize = 32 * 1024;
 
-/// How often the search for a picture's sides may jump within the file. Those of a photograph stand behind its EXIF, its colour
-/// profile and the like, of which each jump passes up to 64 KiB; but a JPEG may begin with six million pieces of four bytes, and
-/// each jump costs two system calls.
+/// How many seeks the search for a picture's dimensions may make. In a photograph they come after EXIF, the colour
+/// profile and the like, of which each seek skips up to 64 KiB; but a JPEG may begin with six million segments of four
+/// bytes, and each seek costs two system calls.
 const MOST_JUMPS: u32 = 1_024;
 
-/// What the file holds back from the disk.
+/// Size of the file's write buffer.
 const WRITE_BUFFER: usize = 128 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
-    /// Over 25 MB; as much was seen.
+    /// Over 25 MB; `size` is what was seen.
     #[error("over 25 MB: {size} bytes or more")]
     TooLarge { size: u64 },
-    /// As many come in as may, in all or of this account.
+    /// The maximum number of files is being received, in all or for this account.
     #[error("too many files are received at once")]
     Busy,
-    /// Where the bytes come from failed.
+    /// The source of the bytes failed.
     #[error("the bytes ended early: {0}")]
     Source(io::Error),
     #[error(transparent)]
@@ -75,15 +75,15 @@ impl From<SpoolError> for CallError {
     }
 }
 
-/// For whom a file comes in.
+/// For whom a file is received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum For {
     Account(CustomerId),
-    /// What the network brings, and what other replicas have.
+    /// Bytes from the network, and from other replicas.
     Node,
 }
 
-/// The places of files that come in.
+/// The places for files that are being received.
 pub(super) struct Places {
     accounts: Shares,
     node: Shares,
@@ -116,7 +116,7 @@ pub struct Spool {
     size: u64,
     head: Vec<u8>,
     room: Arc<Room>,
-    /// The room is looked at when so much has come in.
+    /// The size at which the free disk space is checked again.
     look_at: u64,
     _place: Share,
 }
@@ -129,11 +129,11 @@ pub struct Spooled {
     pub sha256: Sha256Hex,
     /// The first 4 KiB.
     pub head: Bytes,
-    /// Of a picture, in pixels.
+    /// Width and height of a picture, in pixels.
     pub dimensions: Option<(u32, u32)>,
 }
 
-/// A temporary file's path; removes the file when it goes.
+/// Path of a temporary file, which is removed on drop.
 #[derive(Debug)]
 struct Temporary(PathBuf);
 
@@ -153,10 +153,10 @@ impl Spool {
         Ok(Self { file: None, gathered, path, hash, size: 0, head, room, look_at: ROOM_CHECK, _place: place })
     }
 
-    /// Adds a piece; waits when the disk is behind.
+    /// Appends a piece; waits if the disk is behind.
     ///
     /// # Errors
-    /// [`SpoolError::TooLarge`] above 25 MB, and what the disk says.
+    /// [`SpoolError::TooLarge`] above 25 MB, and errors of the disk.
     pub async fn write(&mut self, piece: &[u8]) -> Result<(), SpoolError> {
         self.size += piece.len() as u64;
         if self.size > LARGEST_MEDIA {
@@ -177,7 +177,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Writes what was gathered, and then the piece.
+    /// Writes the gathered bytes, and then the piece.
     async fn put(&mut self, piece: &[u8]) -> io::Result<&mut File> {
         let file = match &mut self.file {
             Some(file) => file,
@@ -193,10 +193,10 @@ impl Spool {
         Ok(file)
     }
 
-    /// Adds all of a stream, and finishes.
+    /// Appends a whole stream, and finishes.
     ///
     /// # Errors
-    /// As [`Spool::write`], and [`SpoolError::Source`] when the stream fails.
+    /// As [`Spool::write`], and [`SpoolError::Source`] if the stream fails.
     pub async fn fill(mut self, mut bytes: ByteStream) -> Result<Spooled, SpoolError> {
         while let Some(piece) = bytes.next().await {
             self.write(&piece.map_err(SpoolError::Source)?).await?;
@@ -209,10 +209,10 @@ impl Spool {
         self.size
     }
 
-    /// Ends the file. It is safe from a crash once it is kept, and not before.
+    /// Ends the file. It does not survive a crash before it is kept.
     ///
     /// # Errors
-    /// What the disk says.
+    /// Errors of the disk.
     pub async fn finish(mut self) -> Result<Spooled, SpoolError> {
         let file = self.put(&[]).await.map_err(BlobError::of_disk)?;
         file.flush().await.map_err(BlobError::of_disk)?;
@@ -234,7 +234,7 @@ impl Spooled {
         &self.path.0
     }
 
-    /// For the row, once it is kept.
+    /// For the row, once the bytes are kept.
     pub fn stored(&self, mime_type: Option<String>) -> StoredBytes {
         StoredBytes {
             sha256: self.sha256.clone(),
@@ -246,7 +246,7 @@ impl Spooled {
     }
 }
 
-/// What comes in takes room that the log may need: none is taken where there is little.
+/// Incoming bytes take disk space that the log may need, so they are refused when little is left.
 fn is_roomy(room: &Room) -> Result<(), BlobError> {
     if room.large() == Level::Enough {
         return Ok(());
@@ -255,14 +255,14 @@ fn is_roomy(room: &Room) -> Result<(), BlobError> {
     Err(BlobError::NoSpace)
 }
 
-/// The size of a picture, when its format is known.
+/// The dimensions of a picture, if its format is known.
 fn dimensions(path: &Path) -> Option<(u32, u32)> {
     let file = BufReader::new(std::fs::File::open(path).ok()?);
     let size = imagesize::reader_size(Searched { file, jumps: MOST_JUMPS }).ok()?;
     Some((u32::try_from(size.width).ok()?, u32::try_from(size.height).ok()?))
 }
 
-/// A file in which so many jumps are left.
+/// A file with a limited number of seeks.
 struct Searched {
     file: BufReader<std::fs::File>,
     jumps: u32,
@@ -298,7 +298,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A room whose first mark is passed, or not.
+    /// A room whose low mark is passed, or not.
     fn room(folder: &Path, is_low: bool) -> Arc<Room> {
         let never = Mark { percent: 0, most_bytes: 0, least_bytes: 0 };
         let low = if is_low { Mark { percent: 201, most_bytes: u64::MAX, ..never } } else { never };

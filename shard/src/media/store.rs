@@ -1,4 +1,4 @@
-//! Media for the floors above and for owners: bytes in and out, links, retention.
+//! Media for the layers above and for owners: bytes in and out, links, retention.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -31,15 +31,15 @@ pub const LINK_PATH: &str = "/v1/media/";
 #[derive(Clone, Debug)]
 pub struct MediaConfig {
     pub blobs: BlobsConfig,
-    /// How long bytes are kept from their receipt on.
+    /// How long bytes are kept after their receipt.
     pub retention: Duration,
-    /// How long links live; at most `token::LONGEST_LIFE`.
+    /// How long links are valid; at most `token::LONGEST_LIFE`.
     pub link_life: Duration,
-    /// What links begin with; without a trailing slash.
+    /// The beginning of links, without a trailing slash.
     pub base_url: String,
 }
 
-/// All that a node does with media, but for what crosses to a channel's owner: see `Cluster::media`.
+/// Everything that a node does with media, except for what goes to a channel's owner: see `Cluster::media`.
 pub struct MediaStore {
     pub blobs: Arc<Blobs>,
     pub fetcher: Fetcher,
@@ -47,7 +47,7 @@ pub struct MediaStore {
     pub(crate) cutter: Cutter,
     directory: Arc<Directory>,
     secrets: Arc<Secrets>,
-    /// Known once the cluster is formed.
+    /// Set once the cluster is formed.
     keys: OnceLock<TokenKeys>,
     retention: Duration,
     link_life: Duration,
@@ -67,7 +67,7 @@ impl MediaStore {
         Self { blobs, fetcher, converter, cutter, directory, secrets, keys, retention, link_life, base_url }
     }
 
-    /// How long media is kept where its channel does not keep it for less.
+    /// How long media is kept, unless its channel keeps it for less.
     pub fn retention(&self) -> Duration {
         self.retention
     }
@@ -82,7 +82,7 @@ impl MediaStore {
         settings.media_retention_days.map_or(self.retention, |days| self.retention.min(DAY * days))
     }
 
-    /// Whether new rows count towards their account's quota: no node of an older release is a member then.
+    /// Whether new rows count towards their account's quota, as they do once no member has an older release.
     pub fn counts(&self) -> bool {
         self.directory.format() >= Format::THIRD
     }
@@ -122,7 +122,7 @@ impl MediaStore {
         self.blobs.open(shard, sha256, 0..size).await
     }
 
-    /// A link that anybody may read with, for a while.
+    /// A link that lets anybody read the media for a while.
     ///
     /// # Errors
     /// 503 while the cluster is not formed.
@@ -136,15 +136,15 @@ impl MediaStore {
         Ok(format!("{}{LINK_PATH}{token}", self.base_url))
     }
 
-    /// What a link says.
+    /// Verifies and reads the token of a link.
     ///
     /// # Errors
-    /// A token that is malformed, forged or expired, and 503 while the cluster is not formed.
+    /// For a token that is malformed, forged or expired, and 503 while the cluster is not formed.
     pub fn read_token(&self, text: &str) -> Result<Token, CallError> {
         self.keys()?.verify(text, Timestamp::now())
     }
 
-    /// The token of a link of this gateway's own; `None` for any other URL.
+    /// The token of one of this gateway's own links; `None` for any other URL.
     pub fn own_token<'a>(&self, url: &'a str) -> Option<&'a str> {
         url.strip_prefix(self.base_url.as_str())?.strip_prefix(LINK_PATH)
     }
@@ -156,8 +156,8 @@ impl MediaStore {
         shown
     }
 
-    /// Puts a fresh link into what is shown of media. What has no bytes and never will has none; what the channel does not
-    /// fetch by itself is fetched when the link is asked for.
+    /// Adds a fresh link to shown media, unless its bytes will never be available. Media that the channel does not
+    /// download by itself is downloaded when the link is requested.
     pub fn link_shown(&self, shown: &mut MediaRef, customer: CustomerId, channel: ChannelId) {
         let linked = match shown.state {
             MediaState::Ready | MediaState::Pending => true,

@@ -1,7 +1,7 @@
-//! Links to media: signed tokens that anybody who holds one may read with.
+//! Links to media: signed tokens, with which anybody who holds one may read.
 //!
 //! `b64url(payload) "." b64url(hmac_sha256(key, b64url(payload)))`. The keys are derived from the deployment's key and
-//! change every thirty days by themselves, so that all nodes have the same without telling each other; the one before
+//! change every thirty days by themselves, so that all nodes have the same without communication; the previous one
 //! verifies for 48 hours more.
 
 use std::time::Duration;
@@ -17,13 +17,13 @@ use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-/// How long a token lives, unless the operator says otherwise.
+/// How long a token is valid, unless the operator sets it.
 pub const LIFE: Duration = Duration::from_secs(24 * 3600);
 
-/// The longest that an operator may let it live: a key verifies for as long after the last token that it signed.
+/// The longest validity that an operator may set: a key verifies for this long after the last token that it signed.
 pub const LONGEST_LIFE: Duration = Duration::from_secs(48 * 3600);
 
-/// The longest token that is read.
+/// Maximum length of a token that is read.
 const LONGEST: usize = 512;
 
 /// How long a key signs.
@@ -38,11 +38,11 @@ const SKEW_SECONDS: i64 = 600;
 /// The format of the payload.
 const VERSION: u8 = 1;
 
-/// What a token says.
+/// The payload of a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
     v: u8,
-    /// Which key signed it.
+    /// The number of the key that signed it.
     k: i64,
     #[serde(rename = "m")]
     pub media: MediaId,
@@ -51,7 +51,7 @@ pub struct Token {
     /// The channel, so that any node finds the shard.
     #[serde(rename = "h")]
     pub channel: ChannelId,
-    /// When it ends, in seconds since 1970.
+    /// When it expires, in seconds since 1970.
     #[serde(rename = "e")]
     expires: i64,
 }
@@ -62,7 +62,7 @@ impl Token {
     }
 }
 
-/// Signs and verifies.
+/// Signs and verifies tokens.
 #[derive(Clone)]
 pub struct TokenKeys {
     deployment_key: Vec<u8>,
@@ -73,7 +73,7 @@ impl TokenKeys {
         Self { deployment_key }
     }
 
-    /// A token for media, until a time that is not further off than [`LONGEST_LIFE`].
+    /// A token for media that expires at `until`, which is no further off than [`LONGEST_LIFE`].
     pub fn sign(
         &self,
         media: MediaId,
@@ -90,7 +90,7 @@ impl TokenKeys {
         format!("{payload}.{signature}")
     }
 
-    /// Reads a token: first its shape, then its signature, then its time.
+    /// Reads a token: checks first its shape, then its signature, then its time.
     ///
     /// # Errors
     /// `media_token_malformed`, `media_token_tampered`, `media_token_expired`.
@@ -98,7 +98,7 @@ impl TokenKeys {
         let (token, payload, signature) = parse(text).ok_or_else(CallError::media_token_malformed)?;
         let seconds = now.unix_seconds();
         let known = token.k <= key_at(seconds.saturating_add(SKEW_SECONDS));
-        // A key that is no longer valid still tells an honest link of long ago from a forged one, and no more.
+        // A key that is no longer valid only serves to tell an honest link of long ago from a forged one.
         let retired = token.k < key_at(seconds.saturating_sub(OVERLAP_SECONDS));
         let expired = token.expires <= seconds;
         if !known || self.mac(token.k, payload).verify_slice(&signature).is_err() || (retired && !expired) {
@@ -107,7 +107,7 @@ impl TokenKeys {
         if expired { Err(CallError::media_token_expired(token.expires_at())) } else { Ok(token) }
     }
 
-    /// The signature of a payload; verified in constant time.
+    /// The signature of a payload, to be verified in constant time.
     fn mac(&self, key_id: i64, payload: &str) -> Hmac<Sha256> {
         let key = model::digest::mac(&self.deployment_key, &[b"media token key ", &key_id.to_be_bytes()]);
         let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("a key of any length will do");
@@ -120,8 +120,8 @@ fn key_at(seconds: i64) -> i64 {
     seconds.div_euclid(KEY_LIFE_SECONDS)
 }
 
-/// Reads a last character of which some bits mean nothing, whatever they are: a token that was changed there is no less legible
-/// than one that was changed elsewhere.
+/// Accepts any value of the unused bits of a last character, so that a token that was changed there is tampered rather
+/// than malformed, as if it was changed elsewhere.
 const LENIENT: GeneralPurpose = {
     let padding = GeneralPurposeConfig::new().with_encode_padding(false).with_decode_padding_mode(RequireNone);
     GeneralPurpose::new(&alphabet::URL_SAFE, padding.with_decode_allow_trailing_bits(true))
@@ -135,7 +135,7 @@ fn parse(text: &str) -> Option<(Token, &str, Vec<u8>)> {
     let token: Token = serde_json::from_slice(&LENIENT.decode(payload).ok()?).ok()?;
     let mut bytes = LENIENT.decode(signature).ok()?;
     if URL_SAFE_NO_PAD.encode(&bytes) != signature {
-        // No signature of ours is written so.
+        // This gateway does not write signatures like this, so it must not verify.
         bytes.truncate(bytes.len().saturating_sub(1));
     }
     (token.v == VERSION && !signature.is_empty()).then_some((token, payload, bytes))
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(refusal(&long, change.plus(LIFE)), None);
         assert_eq!(refusal(&long, Timestamp(change.plus(LIFE * 2).0 - 1000)), None);
         assert_eq!(refusal(&long, change.plus(LIFE * 2)), Some(ErrorCode::MediaTokenTampered));
-        // A node whose clock is a little behind.
+        // A node whose clock is a little behind accepts the token.
         assert_eq!(refusal(&sign(change), Timestamp(change.0 - 5000)), None);
         assert_eq!(refusal(&sign(change), Timestamp(change.0 - 3_600_000)), Some(ErrorCode::MediaTokenTampered));
     }

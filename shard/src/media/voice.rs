@@ -1,5 +1,5 @@
-//! Voice notes of what is no Opus yet: decoded, mixed to one channel at 48 kHz, and encoded again as Opus in Ogg. It
-//! goes piece by piece from one spooled file into another; the sound as a whole is never in memory.
+//! Converts sound to voice notes: it is decoded, mixed to one channel at 48 kHz, and encoded as Opus in Ogg, piece by
+//! piece from one spooled file into another; the sound as a whole is never in memory.
 
 mod opus;
 mod resample;
@@ -26,13 +26,13 @@ use super::spool::{Spool, SpoolError, Spooled};
 use super::workshop::Workshop;
 use crate::shares::Shares;
 
-/// Samples a second within Opus.
+/// Sample rate of Opus, in samples per second.
 const RATE: u32 = 48_000;
 
-/// The longest sound that is converted, in seconds.
+/// Maximum length of sound that is converted, in seconds.
 const LONGEST: u64 = 15 * 60;
 
-/// Conversions at once on a node: each takes a core as long as it lasts. One of them may be one account's.
+/// Conversions at once on a node, each of which takes a core as long as it lasts, and of one account.
 const MOST_AT_ONCE: usize = 2;
 const MOST_AT_ONCE_OF_ONE: usize = 1;
 
@@ -40,7 +40,7 @@ const MOST_AT_ONCE_OF_ONE: usize = 1;
 const MOST_WAITING: usize = 32;
 const MOST_WAITING_OF_ONE: usize = 8;
 
-/// A conversion in all, its wait included.
+/// Timeout of a conversion, including its wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Pages on their way to the disk.
@@ -49,7 +49,7 @@ const PAGES_AHEAD: usize = 8;
 /// Why bytes did not become a voice note.
 #[derive(Debug, thiserror::Error)]
 pub enum VoiceError {
-    /// No decoder takes them, or they are too long.
+    /// No decoder accepts the bytes, or they are too long.
     #[error("not a voice note: {0}")]
     Unfit(Violation),
     /// Too many conversions wait, or this one did not end in time.
@@ -68,7 +68,7 @@ impl From<BlobError> for VoiceError {
 }
 
 impl VoiceError {
-    /// As the caller hears of it. `field` is the path of the URL in its body.
+    /// The error for the caller. `field` is the path of the URL in its body.
     pub fn told(self, field: &[&str]) -> CallError {
         match self {
             Self::Unfit(violation) => violation.at(field),
@@ -82,7 +82,7 @@ impl VoiceError {
     }
 }
 
-/// A voice note that was made.
+/// A finished voice note.
 #[derive(Debug)]
 pub struct Voice {
     pub spooled: Spooled,
@@ -113,21 +113,21 @@ impl Converter {
         }
     }
 
-    /// Converts `source` into `spool`, for an account. Who gives up on it ends it: the thread stops when nobody takes its pages.
+    /// Converts `source` into `spool`, for an account. The thread stops if the caller gives up.
     ///
     /// # Errors
-    /// Those of [`VoiceError`]; then nothing is left behind.
+    /// [`VoiceError`]; nothing is left behind.
     pub async fn convert(&self, account: CustomerId, source: &Spooled, mut spool: Spool) -> Result<Voice, VoiceError> {
         let until = Instant::now() + PATIENCE;
         let _waiting = self.waiting.try_take(account).ok_or(VoiceError::Busy)?;
         let turn = timeout_at(until, self.running.take(account)).await.map_err(|_| VoiceError::Busy)?;
         let path = source.path().to_owned();
-        // Equal sound makes an equal file.
+        // Derived from the source, so that equal sound makes an equal file.
         let serial = u32::from_str_radix(source.sha256.0.get(..8).unwrap_or_default(), 16).unwrap_or_default();
         let longest = self.longest;
         let (pages, mut made) = mpsc::channel(PAGES_AHEAD);
         let work = self.workshop.run(move || {
-            // Held by the thread: it takes its core until it ends, whoever waits for it.
+            // Held by the thread, which takes a core until it ends, even if nobody waits for it.
             let _turn = turn;
             encode(&path, serial, longest, until, &pages)
         });
@@ -140,7 +140,7 @@ impl Converter {
         let both = timeout_at(
             until,
             futures::future::try_join(writing, async {
-                // A decoder that panics has met bytes that it does not take.
+                // A decoder that panics has met bytes that it cannot handle.
                 work.await.unwrap_or_else(|error| {
                     tracing::warn!(%error, "a decoder gave up on a voice note");
                     Err(VoiceError::Unfit(Violation::new(IssueCode::Format, "the sound is damaged")))
@@ -152,7 +152,7 @@ impl Converter {
     }
 }
 
-/// How long Opus in Ogg plays, as it says itself: in seconds, rounded, and at least 1.
+/// How long an Opus file in Ogg plays, according to the file: in seconds, rounded, and at least 1.
 pub async fn length_of(opus: &Spooled) -> Option<u32> {
     let path = opus.path().to_owned();
     let length = supervise::on_thread(move || opus::length(&path)).await.ok()?;
@@ -164,10 +164,10 @@ fn seconds(length: u64) -> Option<u32> {
     u32::try_from(rounded.max(1)).ok()
 }
 
-/// The work of a conversion; gives the length in samples.
+/// Does a conversion; returns the length in samples.
 fn encode(path: &Path, serial: u32, most: u64, until: Instant, pages: &mpsc::Sender<Bytes>) -> Result<u64, VoiceError> {
     let too_long = || VoiceError::Unfit(Violation::new(IssueCode::TooLong, "the sound is longer than 15 minutes"));
-    // The packets say how long they are; to find out by decoding them takes as long as to convert them.
+    // The packets state how long they are; decoding them to find out would take as long as the conversion.
     if Sound::open(path)?.exceeds(most / u64::from(RATE)) {
         return Err(too_long());
     }
@@ -193,10 +193,10 @@ fn encode(path: &Path, serial: u32, most: u64, until: Instant, pages: &mpsc::Sen
     Ok(file.length())
 }
 
-/// Hands on what is made, in time or not at all.
+/// Passes on the finished pages, unless it is too late.
 fn send(file: &mut OpusFile, until: Instant, pages: &mpsc::Sender<Bytes>) -> Result<(), VoiceError> {
     let made = file.take();
-    // Late or unwanted: nobody hears of this error.
+    // Too late or not wanted: nobody receives this error.
     if Instant::now() > until || pages.is_closed() {
         return Err(VoiceError::Busy);
     }

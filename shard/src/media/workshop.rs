@@ -1,5 +1,5 @@
-//! Threads for work that takes a processor for long: decoding pictures, converting sound. They give way to all others, so
-//! that whatever keeps an ownership alive comes first on a machine that has nothing to spare.
+//! Threads for work that takes a processor for long: decoding pictures, converting sound. They yield to all others, so
+//! that whatever keeps an ownership alive comes first on a saturated machine.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,9 +17,9 @@ type Job = Box<dyn FnOnce() + Send>;
 #[error("the work panicked, or no thread could be started for it")]
 pub(super) struct Undone;
 
-/// Threads of one kind of work, started with the first of it. They end with it.
+/// Threads for one kind of work. They start with its first job, and end when this is dropped.
 ///
-/// Jobs wait in a queue that has no bound of its own: who brings them sees to it that there are no more than threads.
+/// The queue of jobs is not bounded: the caller ensures that there are no more jobs than threads.
 pub(super) struct Workshop {
     name: &'static str,
     threads: usize,
@@ -31,15 +31,15 @@ impl Workshop {
         Self { name, threads, jobs: OnceLock::new() }
     }
 
-    /// Does the work on one of the threads. It is done to its end, whoever waits for it.
+    /// Does the work on one of the threads, to its end even if nobody waits for it.
     ///
     /// # Errors
-    /// [`Undone`] when it panicked.
+    /// [`Undone`] if it panicked, or no thread could be started.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Undone> {
         let (done, result) = oneshot::channel();
         let job = move || {
             if let Ok(made) = catch_unwind(AssertUnwindSafe(work)) {
-                // Nobody may wait any more.
+                // The caller may not wait any more.
                 let _ = done.send(made);
             }
         };
@@ -72,11 +72,11 @@ fn open(name: &'static str, threads: usize) -> Sender<Job> {
     jobs
 }
 
-/// How long work goes on between two pauses, and how long each lasts.
+/// How long work goes on between two pauses, and how long each pause lasts.
 const STRETCH: Duration = Duration::from_millis(2);
 
-/// Pauses of work that would keep a processor busy all the time. A processor that stands idle now and then takes waiting threads from
-/// others; the system moves few to one that is busy, however unimportant what it works on.
+/// Pauses for work that would keep a processor busy all the time. A processor that is idle now and then takes waiting
+/// threads from others; the system moves few threads to a busy one, however unimportant its work is.
 pub(super) struct Pauses {
     since: Instant,
 }
@@ -88,7 +88,7 @@ impl Default for Pauses {
 }
 
 impl Pauses {
-    /// Rests if it is time to. To be asked many times in each millisecond of work.
+    /// Pauses if it is time to. Has to be called many times in each millisecond of work.
     pub fn take(&mut self) {
         if self.since.elapsed() >= STRETCH {
             std::thread::sleep(STRETCH);
@@ -97,11 +97,11 @@ impl Pauses {
     }
 }
 
-/// Has the calling thread work only where no other one wants the processor, and leave it at once to one that does. The lowest
-/// niceness is not enough for that: such a thread still works to the end of its slice, some milliseconds.
+/// Lets the calling thread run only when no other one wants the processor, and preempts it at once for one that does.
+/// The lowest niceness is not enough: such a thread still runs to the end of its time slice, some milliseconds.
 ///
 /// # Errors
-/// What the system says where it does not let the thread.
+/// If the system does not permit it.
 #[allow(unsafe_code, reason = "no library with a safe interface sets this policy")]
 pub fn give_way() -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 0 };
@@ -115,7 +115,7 @@ pub fn give_way() -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The policy of the calling thread: field 41 of its `stat`.
+    /// The scheduling policy of the calling thread: field 41 of its `stat`.
     fn policy() -> i32 {
         let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
         let (_, fields) = stat.rsplit_once(')').unwrap();

@@ -1,4 +1,4 @@
-//! The store of a channel's credentials: sealed, committed on a quorum, bound to the owner's epoch.
+//! The store of a channel's credentials: sealed, committed by a quorum, bound to the owner's epoch.
 
 use std::sync::Arc;
 
@@ -17,20 +17,20 @@ use crate::command::{Command, Reply};
 use crate::keys;
 use crate::secrets::Secrets;
 
-/// Bytes of one batch at most, names and values: a driver cuts what it stores.
+/// Maximum bytes of one batch, names and values; a driver splits what it stores.
 const LARGEST_BATCH: usize = 256 << 10;
 
-/// Bytes of a channel's whole state at most, as it is stored.
+/// Maximum bytes of a channel's whole state, as stored.
 const LARGEST_STATE: u64 = 32 << 20;
 
-/// How many rows are counted at a time.
+/// Rows counted at a time.
 const COUNTED_AT_ONCE: usize = 500;
 
 pub(super) struct ReplicatedAuth {
     owner: Arc<Owner>,
     channel: ChannelId,
     customer: CustomerId,
-    /// What the state takes; counted when it is first asked for, and kept from there on, as nobody else writes it meanwhile.
+    /// Size of the state: counted on first use, and updated from then on, since nobody else writes the state meanwhile.
     size: Mutex<Option<Size>>,
     fence: WriteFence,
 }
@@ -40,7 +40,7 @@ impl ReplicatedAuth {
         Self { owner, channel, customer, size: Mutex::new(None), fence: WriteFence::default() }
     }
 
-    /// Keeps nothing more, and returns once what was on its way is in the log.
+    /// Refuses new writes, and returns once those in progress are in the log.
     pub async fn close(&self) -> Closed {
         self.fence.close().await
     }
@@ -56,7 +56,7 @@ impl ReplicatedAuth {
         rows.map(|(key, value)| (keys::name_of_auth(&key).map_or(0, |name| name.len()) + value.len()) as u64).sum()
     }
 
-    /// By how much the state grows with these writes, and shrinks.
+    /// How many bytes these writes add to the state, and how many they remove.
     fn change(&self, writes: &[AuthWrite]) -> (u64, u64) {
         writes.iter().fold((0, 0), |(more, less), write| {
             let row = |value: &[u8]| (write.key.len() + value.len()) as u64;
@@ -65,7 +65,7 @@ impl ReplicatedAuth {
         })
     }
 
-    /// Takes the room that a batch needs; gives what it comes to.
+    /// Takes the room that a batch needs, and returns the change.
     fn take_room(&self, writes: &[AuthWrite]) -> Result<(u64, u64), AuthError> {
         let change = self.change(writes);
         let mut size = self.size.lock();
@@ -78,7 +78,7 @@ impl ReplicatedAuth {
         let command = Command::Auth { channel: self.channel, customer: self.customer, writes };
         let refused = match self.owner.committer.commit_one(command).await {
             Ok(Reply::Done) => return Ok(()),
-            // A batch is all or nothing: cutting it is the driver's to do, who knows what may stand alone.
+            // A batch is all or nothing: only the driver knows how it may be split.
             Ok(Reply::TooLarge) => AuthError::Unavailable("the batch is too large for one log entry".into()),
             Ok(_) | Err(_) => AuthError::Fenced,
         };
@@ -89,7 +89,7 @@ impl ReplicatedAuth {
     }
 }
 
-/// A write as it is stored.
+/// Seals a write for the store.
 pub(super) fn sealed(
     secrets: &Secrets,
     customer: &CustomerRecord,
@@ -100,7 +100,7 @@ pub(super) fn sealed(
     Ok(AuthWrite { key, value })
 }
 
-/// What a value is sealed for: its place, so that a value moved elsewhere does not open.
+/// The purpose of a sealed value is its place, so that a value moved elsewhere cannot be opened.
 pub(super) fn purpose(channel: ChannelId, key: &str) -> String {
     format!("auth/{channel}/{key}")
 }
@@ -136,26 +136,26 @@ impl AuthStore for ReplicatedAuth {
     }
 }
 
-/// A store that is closed. What its session still writes waits, and its bytes to the network with it: they must not rest on what no
-/// owner would find, as long as one may come who finds a state at all. Dropped, it refuses what waits.
+/// A closed store. The session's further writes wait, and the bytes that it would send after them: these must not
+/// depend on a state that no owner would find, as long as a later owner may find any state. On drop, they are refused.
 pub(super) struct Closed(watch::Sender<bool>);
 
 impl Closed {
-    /// The state is gone for good, so that no key of it is used again: what is still written is let go without a word, and the
+    /// The state is deleted for good, so none of its keys is used again: waiting writes are dropped silently, and the
     /// session may say goodbye.
     pub fn wiped(self) {
         self.0.send_replace(true);
     }
 }
 
-/// What lets a session's writes through, until it is closed.
+/// Lets a session's writes through until it is closed.
 #[derive(Default)]
 struct WriteFence {
     closed: RwLock<Option<watch::Receiver<bool>>>,
 }
 
 impl WriteFence {
-    /// Writes; where it is closed, waits for what becomes of the state.
+    /// Performs the write. If closed, waits instead: succeeds once the state is wiped, and fails if it is not.
     async fn pass(&self, write: impl Future<Output = Result<(), AuthError>>) -> Result<(), AuthError> {
         let closed = self.closed.read().await;
         let mut is_wiped = match &*closed {
@@ -167,7 +167,7 @@ impl WriteFence {
         wiped.map(drop).map_err(|_| AuthError::Fenced)
     }
 
-    /// Returns once nobody is on the way through any more.
+    /// Returns once no write is in progress any more.
     async fn close(&self) -> Closed {
         let (wiped, is_wiped) = watch::channel(false);
         *self.closed.write().await = Some(is_wiped);
@@ -175,7 +175,7 @@ impl WriteFence {
     }
 }
 
-/// The bytes of one channel's state, as the gauge counts them beside those of the others.
+/// The bytes of one channel's state, as part of the gauge over all channels.
 struct Size(u64);
 
 impl Size {
@@ -184,7 +184,7 @@ impl Size {
         Self(bytes)
     }
 
-    /// Grows and shrinks, unless the state would have more than it may. One that has already may shrink.
+    /// Applies a change, unless the state would exceed its maximum. A state beyond it may still shrink.
     fn change(&mut self, (more, less): (u64, u64)) -> Result<(), AuthError> {
         let to = (self.0 + more).saturating_sub(less);
         if to > LARGEST_STATE && to > self.0 {
@@ -194,7 +194,7 @@ impl Size {
         Ok(())
     }
 
-    /// A change that was not committed.
+    /// Reverts a change that was not committed.
     fn undo(&mut self, (more, less): (u64, u64)) {
         self.set((self.0 + less).saturating_sub(more));
     }
@@ -216,7 +216,7 @@ impl Drop for Size {
 mod tests {
     use super::*;
 
-    /// What must not be written.
+    /// A write that must not happen.
     async fn late() -> Result<(), AuthError> {
         Err(AuthError::Unreadable("it was written".into()))
     }

@@ -1,5 +1,4 @@
-//! What a channel does by itself about what comes in, where its settings say so: turns callers away, and tells senders
-//! that they were read.
+//! What a channel does by itself if its settings ask for it: reject calls, and send read receipts.
 
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use super::channel::{Batch, Channel, OnCommit};
 use crate::call::{Send, SendBody};
 use crate::records::MessageRow;
 
-/// An offer that is older rings no more.
+/// A call does not ring any more when its offer is older than this.
 const RINGS_FOR: Duration = Duration::from_secs(120);
 
 impl Channel {
@@ -32,8 +31,8 @@ impl Channel {
         batch.on_commit.push(OnCommit::Operate(Box::new(read.into())));
     }
 
-    /// Rejects a call, and writes to the caller what the settings say. Both may be done again for the same call, when it is
-    /// heard of again: the network rejects a call once, and the message bears an id that follows from the call.
+    /// Rejects a call, and sends the text of the settings to the caller. Both may be repeated when the call is reported
+    /// again: the network rejects a call once, and the message id is derived from the call.
     pub(super) fn turn_away(&mut self, batch: &mut Batch, call: &str, from: &Address, alone: bool, at: Timestamp) {
         let settings = &self.settings.settings;
         if !settings.reject_calls || Timestamp::now().since(at) > RINGS_FOR {
@@ -51,7 +50,7 @@ impl Channel {
             around: Box::default(),
             client_ref: None,
         };
-        // Nobody waits for it: what becomes of it is told as of any send.
+        // Nobody waits for it: events report the outcome, as for any send.
         let (reply, _) = oneshot::channel();
         self.accept_send(batch, send, RequestId::mint(), reply);
     }

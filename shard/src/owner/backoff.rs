@@ -1,8 +1,9 @@
-//! How long a channel waits before it tries something again.
+//! Delays before a channel tries something again.
 
 use std::time::Duration;
 
-/// When to try to reconnect after this many failures in a row (T14). `spread` in 0..1 gives the jitter.
+/// Delay of the next attempt to reconnect after this many consecutive failures (T14). `spread` in 0..1 gives the
+/// jitter.
 pub fn reconnect_delay(failures: u32, since: Duration, spread: f64) -> Duration {
     const FIRST: [u64; 9] = [200, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000];
     let millis = match FIRST.get(failures as usize) {
@@ -13,7 +14,7 @@ pub fn reconnect_delay(failures: u32, since: Duration, spread: f64) -> Duration 
     Duration::from_secs_f64(millis as f64 / 1000.0 * (0.8 + 0.4 * spread))
 }
 
-/// When to repeat a send that the network has not answered, after this many writes.
+/// Delay before a send that the network has not answered is written again, after this many writes.
 pub fn resend_delay(writes: u32) -> Duration {
     const FIRST: [u64; 3] = [10, 20, 40];
     Duration::from_secs(FIRST.get(writes.saturating_sub(1) as usize).copied().unwrap_or(60))

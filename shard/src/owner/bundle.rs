@@ -1,6 +1,6 @@
-//! A channel's session on its way to another cluster, or from one: read out while nothing of it runs, and stored part by part,
-//! the credentials last. An owner that dies amid an import leaves a channel that cannot log in; the next import, or a pairing,
-//! clears what is there.
+//! Moves a channel's session to another cluster, or from one: it is read while it does not run, and stored part by
+//! part, the credentials last. If an owner dies during an import, the channel cannot log in; the next import, or a
+//! pairing, clears what is there.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ use crate::records::{LidRow, decode};
 const ROWS_AT_ONCE: usize = 32;
 
 impl Channel {
-    /// Reads a part of what the channel holds, in a status that nothing but an explicit call leaves.
+    /// Reads a part of the channel's state, in a status that only an explicit call leaves.
     pub async fn export(&mut self, Export { from }: Export) -> Answered<Worked> {
         if self.row.deleted {
             return Err(CallError::channel_not_found().into());
@@ -42,9 +42,9 @@ impl Channel {
         if !self.row.credentials {
             return Err(refused(status, "export", &resting(), "the channel holds no session").into());
         }
-        // A session that was killed writes nothing from here on.
+        // A killed session writes nothing from here on.
         drop(self.close_state().await);
-        // Another cluster may go on with the session: then what is here is older than what the network has seen.
+        // Another cluster may go on with the session; the state here is then older than what the network has seen.
         if from == Place::Rows(None) {
             self.store(vec![mark()], Vec::new()).await?;
         }
@@ -74,12 +74,12 @@ impl Channel {
         Ok(Worked::Done(OwnerResponse::Exported(Box::new(part))))
     }
 
-    /// Reads rows until they fill a part. Says whether there may be more.
+    /// Reads rows until they fill a part; returns whether there may be more.
     fn read_rows(&self, after: Option<&str>, rows: &mut Vec<StateRow>) -> Result<bool, CallError> {
         let customer = self.customer()?;
         let mut weight = 0;
         for (key, sealed) in scan_all(&self.owner.reader, keys::auth_under(self.row.id, "", after), ROWS_AT_ONCE) {
-            // Whoever imports sets the mark anew; its value is not to be read.
+            // Not exported: the importing cluster sets its own mark.
             let Some(name) = keys::name_of_auth(&key).filter(|name| name != RESTORED) else { continue };
             let opened = self.owner.node.secrets.open(&customer, &purpose(self.row.id, &name), &sealed);
             let value = Bytes::from(opened.map_err(|error| {
@@ -106,7 +106,7 @@ impl Channel {
         self.owner.reader.scan(&from, &to, LIDS).iter().filter_map(pair).collect()
     }
 
-    /// Takes a step of an import.
+    /// Performs one step of an import.
     pub async fn import(&mut self, import: Import, call_id: Uuid) -> Answered<Worked> {
         if self.row.deleted {
             return Err(CallError::channel_not_found().into());
@@ -123,9 +123,9 @@ impl Channel {
             let why = "the channel holds a session already; log it out first";
             return Err(refused(before, "import", &allowed_from(Trigger::Imported), why).into());
         }
-        // Asked again, it goes on where it was cut off.
+        // A repeated call continues where it was cut off.
         if self.row.moved_by != Some(call_id) {
-            // One that died between its pairing and its first log-in does not know its number.
+            // A session that ended between its pairing and its first login does not know its number.
             let is_known = !identity.phone_number.is_empty();
             let known = if is_known { Extra::identified(identity) } else { Extra::default() };
             let extra = Extra { call_id: Some(call_id), ..known };
@@ -134,7 +134,7 @@ impl Channel {
             }
         }
         self.clear_sync().await?;
-        // The other cluster may have gone on with the session after it was exported.
+        // The other cluster may have gone on with the session after the export.
         self.store(vec![mark()], Vec::new()).await?;
         Ok(self.imported())
     }
@@ -178,7 +178,7 @@ impl Channel {
         })
     }
 
-    /// What makes a number known that was behind a LID before. It is no news, and no event tells of it.
+    /// The command that stores the phone address behind a LID. It is not news, and no event reports it.
     fn learnt(&self, LidPair { lid, phone, first_seen_at: at }: LidPair) -> Command {
         let (channel, customer) = (self.row.id, self.row.customer);
         let event = NewEvent {
@@ -204,12 +204,12 @@ impl Channel {
     }
 }
 
-/// What tells a driver that its state may be older than what the network has seen.
+/// The mark that tells a driver that its state may be older than what the network has seen.
 fn mark() -> StateRow {
     StateRow { name: RESTORED.to_owned(), value: Bytes::new() }
 }
 
-/// The statuses of a channel with a session that does not run, and does not start by itself.
+/// The statuses of a channel whose session does not run and does not start by itself.
 fn resting() -> Vec<Status> {
     Status::ALL.into_iter().filter(|status| status.is_terminal() && *status != Status::LoggedOut).collect()
 }

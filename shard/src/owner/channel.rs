@@ -1,8 +1,8 @@
-//! One channel at its owner: a task that owns the channel's session, outbox and status, and takes turns.
+//! One channel at its owner: a task that owns the channel's session, outbox and status, and works in turns.
 //!
-//! A turn gathers what is ready (events of the session, work of callers), commits what it changes in one submission,
-//! and only then acts on it: writes to the session, acknowledges to the network, answers callers. What the process
-//! had not committed when it died, nobody was told of.
+//! A turn gathers what is ready (session events, work of callers), commits all changes in one submission, and only then
+//! acts on them: it writes to the session, acknowledges to the network and answers callers. Nobody has been told of a
+//! change that the process had not committed when it died.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -45,70 +45,70 @@ use crate::projection::Projected;
 use crate::records::{ChannelRow, MessageRow, OutboxEntry, decode};
 use crate::settings::SettingsRow;
 
-/// How many pieces of work wait for a channel; a caller beyond waits itself.
+/// Capacity of a channel's mailbox; callers beyond it wait.
 pub const MAILBOX: usize = 64;
 
-/// How much one turn takes on.
+/// Maximum number of messages, and of session events, that one turn takes.
 const TURN: usize = 64;
 
-/// After a turn of large messages that came in a channel rests for so many times what that took.
+/// After a turn of large inbound messages the channel rests for this many times the turn's duration.
 const INBOUND_REST: u32 = 2;
 
-/// How long a task without anything to do stays.
+/// How long a task with nothing to do is kept.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// How long the session's transport may take to swallow a write before it counts as dead.
+/// How long a session's transport may take to accept a write before it counts as dead.
 const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Queued sends end in failure after this.
+/// Queued sends fail after this time.
 const QUEUE_LIFE: Duration = Duration::from_secs(24 * 3600);
 
-/// How often the age of queued sends is looked at.
+/// How often the age of queued sends is checked.
 const AGE_CHECK: Duration = Duration::from_secs(60);
 
-/// A channel whose task panics that often in that time is in a loop (T26).
+/// A channel whose task panics this often within [`CRASH_WINDOW`] is in a crash loop (T26).
 const CRASHES: usize = 5;
 const CRASH_WINDOW: Duration = Duration::from_secs(600);
 
-/// A message to a channel's task. A mailbox has room for 32 of them from the start, idle or not: what is large is boxed.
+/// A message to a channel's task. Even an idle mailbox has room for 32 of them, so large payloads are boxed.
 pub enum ToChannel {
     Work(Box<Piece>),
-    /// Close the session in order; the answer comes when the network knows.
+    /// Close the session in order; answered once it is closed.
     CloseForTransfer(oneshot::Sender<()>),
-    /// Somebody asks for bytes that are not here.
+    /// Download media whose bytes are not stored yet, for the caller that waits, if any.
     Fetch(Box<(MediaId, Option<oneshot::Sender<FetchEnd>>)>),
 }
 
 const _: () = assert!(size_of::<ToChannel>() <= 16, "a hundred thousand idle mailboxes hold 32 of them each");
 
-/// Work, and who waits for it.
+/// Work, and the caller that waits for it.
 pub struct Piece {
     pub work: Work,
     pub call_id: Uuid,
     pub request_id: RequestId,
-    /// Since when it waits for its turn.
+    /// When it started to wait for its turn.
     pub since: Instant,
     pub reply: oneshot::Sender<Result<Worked, CallError>>,
 }
 
-/// What a channel's task answers; the caller's task does the waiting that is left.
+/// What a channel's task answers; any further waiting is left to the caller's task.
 pub enum Worked {
     Done(OwnerResponse),
-    /// The send is committed; its verdict comes, or does not, while the caller waits.
+    /// The send is committed; its verdict may come while the caller waits.
     Accepted(Sent, Option<oneshot::Receiver<SendVerdict>>),
-    /// A QR text is on its way.
+    /// A QR text is expected.
     QrSoon(oneshot::Receiver<QrCode>),
-    /// A pairing session that can be asked for a code once its first QR text came.
+    /// A pairing session, which can be asked for a pair code once its first QR text has come.
     Pairing {
         wanted: PairCode,
         session: Arc<dyn Session>,
         ready: Option<oneshot::Receiver<QrCode>>,
-        /// Told once the network gave a code; one that it did not give does not count.
+        /// Notified when the network gave a code; a request without a code does not count.
         given: oneshot::Sender<()>,
     },
 }
 
-/// A session and what it reports.
+/// An open session, and its events.
 pub(super) struct Running {
     pub session: Arc<dyn Session>,
     pub events: mpsc::Receiver<SessionEvent>,
@@ -120,14 +120,14 @@ pub(super) struct Running {
 /// The QR text that the network gave last.
 pub(super) struct ShownQr {
     pub code: QrCode,
-    /// Until when a phone can scan it; `None` is until the next one.
+    /// Until when a phone can scan it; `None` means until the next one comes.
     pub until: Option<Instant>,
 }
 
-/// A pair code that was asked for.
+/// A pair code that was requested.
 pub(super) struct PairCodeRequest {
     pub at: Instant,
-    /// Told when the network gave it; closed when that came to nothing.
+    /// Notified when the network gave the code; closed if the request failed.
     pub answer: oneshot::Receiver<()>,
     pub given: bool,
 }
@@ -137,29 +137,29 @@ pub(super) struct Channel {
     pub row: ChannelRow,
     pub settings: SettingsRow,
     pub running: Option<Running>,
-    /// Where the last session keeps its state, as long as anything of it is left.
+    /// The last session's replicated state, as long as anything still uses it.
     pub auth: Weak<ReplicatedAuth>,
     pub outbox: Outbox,
     pub qr: Option<Box<ShownQr>>,
     pub qr_waiters: Vec<oneshot::Sender<QrCode>>,
-    /// When the next session is to be opened.
+    /// When to open the next session.
     pub start_at: Option<Instant>,
     /// When `disconnected` ends by itself (T17, T23).
     pub resume_at: Option<Instant>,
-    /// The place among the node's starts that either of them has.
+    /// The start that is booked at the node's start limiter, for either of them.
     pub booking: Option<Booking>,
-    /// Failed attempts in a row, and lost pairing sessions.
+    /// Consecutive failed attempts, or lost pairing sessions.
     pub failures: u32,
-    /// Since when this owner has been trying to reconnect, and when another connection last took the stream from the channel. By a
-    /// clock that does not jump; of the row's own times, which are for people, a late replacement alone counts.
+    /// Since when this owner has been trying to reconnect, and when another connection last replaced the channel's.
+    /// Both are monotonic; of the row's own times, which are for people, only a recent replacement is used.
     pub reconnecting_since: Option<Instant>,
     pub replaced_at: Option<Instant>,
     pub pair_code: Option<PairCodeRequest>,
     age_checked: Instant,
     pub transfers: Transfers,
-    /// Items that wait for bytes, and those behind them.
+    /// Inbound items that wait for media bytes, and the items behind them.
     pub held: VecDeque<Held>,
-    /// What the network is asked at the moment.
+    /// Requests to the network that are in progress.
     pub operations: Operations,
     pub number_checks: NumberChecks,
     pub send_delay: SendDelay,
@@ -167,40 +167,40 @@ pub(super) struct Channel {
     pub shown_until: Option<Instant>,
 }
 
-/// What a turn will do once its commands are committed.
+/// Commands of a turn, and what to do once they are committed.
 #[derive(Default)]
 pub(super) struct Batch {
     pub commands: Vec<Command>,
     pub on_commit: Vec<OnCommit>,
-    /// Rows of the projection that the commands write, for those who read before they are committed.
+    /// Projection rows that the commands write, for readers before the commit.
     pub projected: Projected,
-    /// Acceptances that senders were told of and that the commands store.
+    /// Keys of the acceptances that senders were told of and that the commands store.
     pub settled: Vec<Vec<u8>>,
-    /// About how many bytes of the log the messages take that came in: with [`PORTION`] of them the turn ends.
+    /// Approximate bytes of the inbound messages in the log; the turn ends at [`PORTION`].
     pub bytes: usize,
 }
 
-/// Each refers to the reply of the command at its index.
+/// An action that follows the commit of a batch; `command` is the index of the reply that it needs.
 pub(super) enum OnCommit {
     Send {
         command: usize,
         row: Box<MessageRow>,
         client_ref: Option<String>,
-        /// What its account's quota left for its bytes.
+        /// What the account's quota leaves for the bytes of the send's media.
         room: Option<MediaRoom>,
         charge: Charge,
         reply: oneshot::Sender<Result<Worked, CallError>>,
     },
     Acknowledge(ItemId),
-    /// Asked of the network once all before it is committed, and before what it answers to is acknowledged.
-    Ask(Box<Operation>),
-    /// A refusal is told only once it is committed: what the caller was told is refused must never go out, whoever owns
+    /// A request to the network, made once everything before it is committed, and before its item is acknowledged.
+    Operate(Box<Operation>),
+    /// A refusal is reported only after its commit: a send that was reported as refused must never go out, whoever owns
     /// the channel next.
     Refuse(oneshot::Sender<SendVerdict>, SendVerdict),
 }
 
 impl Batch {
-    /// Whether nothing in it is waited for by a caller.
+    /// Whether no caller waits for the batch.
     fn may_be_deferred(&self) -> bool {
         if self.on_commit.iter().any(|after| matches!(after, OnCommit::Refuse(..) | OnCommit::Operate(_))) {
             return false;
@@ -213,7 +213,7 @@ impl Batch {
 }
 
 impl Channel {
-    /// Makes the task's state from what is stored.
+    /// Builds the task's state from the store.
     pub fn load(owner: Arc<Owner>, id: ChannelId, customer: CustomerId) -> Self {
         let row =
             owner.reader.get(&keys::channel(id)).map_or_else(|| ChannelRow::new(id, customer), |row| decode(&row));
@@ -250,7 +250,7 @@ impl Channel {
 
     fn load_outbox(&mut self) {
         if !self.row.holds_sends() {
-            // What stands there is ended from where it is: see `end_left_sends`.
+            // `end_left_sends` fails these entries without loading them.
             return;
         }
         let reader = &self.owner.reader;
@@ -260,7 +260,7 @@ impl Channel {
             if let Some(mut row) = entry.id().and_then(|id| self.stored_message(id)) {
                 let out = keys::parse_outbox(&key).is_none_or(|(_, place)| self.row.may_be_out(place));
                 let charge = account.take(stored.len() + row.encode().len());
-                // Where the row lacks its body, the entry has it: the events of the send tell of all of it.
+                // If the row lacks its body, the entry has it; the events of the send need all of it.
                 let Outbound { content, around, .. } = entry.outbound(&row);
                 (row.content, row.around) = (content, around);
                 self.outbox.push(row, out, charge);
@@ -268,15 +268,15 @@ impl Channel {
         }
     }
 
-    /// Runs until the owner's right ends, or there is nothing to do. A turn that panics costs the session, and the channel begins anew
-    /// from what is stored; a channel that does so again and again is taken out of service (T26).
+    /// Runs until the ownership ends, or there is nothing to do. If a turn panics, the session ends and the channel
+    /// restarts from the store; a channel that panics again and again is taken out of service (T26).
     pub async fn run(mut self: Box<Self>, mut mailbox: mpsc::Receiver<ToChannel>, mut recover: bool) {
         let lost = self.owner.lost.clone();
         let mut crashes: Vec<Instant> = Vec::new();
         loop {
             let ended = tokio::select! {
-                // Nothing of a turn that is cut off here was answered; its commands may stand, and the next owner acts
-                // on them.
+                // No caller was answered for a turn that is cut off here. Its commands may be committed; the next owner
+                // then acts on them.
                 () = lost.cancelled() => Some(Ok(())),
                 ended = supervise::noticed("the task of a channel", self.live(&mut mailbox, recover)) => ended,
             };
@@ -298,9 +298,9 @@ impl Channel {
         }
     }
 
-    /// Takes what is stored for all that is known of the channel.
+    /// Replaces the state in memory by what is stored.
     fn begin_anew(&mut self) {
-        // What the session that ended has on its way has to end before the next one reads.
+        // Writes of the ended session have to finish before the next session reads.
         let auth = std::mem::take(&mut self.auth);
         *self = Self { auth, ..Self::load(self.owner.clone(), self.row.id, self.row.customer) };
     }
@@ -327,7 +327,7 @@ impl Channel {
                 }
                 taken = next_events(running, &mut events) => {
                     if taken == 0 {
-                        // A driver that went away without a word.
+                        // The driver went away without reporting the end of the session.
                         events.push(SessionEvent::Ended(network::driver::EndReason::Transport("driver".into())));
                     }
                 }
@@ -342,20 +342,20 @@ impl Channel {
                 idle_since = Instant::now();
             }
             self.hold().await;
-            // Boxed, as is all that takes room only while something happens: idle tasks are many.
+            // Boxed, like everything that needs space only while something happens: there are many idle tasks.
             Box::pin(self.step(finished, &mut events, &mut work)).await?;
         }
     }
 
-    /// Waits while the directory is not heard: nothing is begun by an old copy of it.
+    /// Waits while the copy of the directory is too old: nothing is started on such a copy.
     async fn hold(&self) {
         if !self.owner.hears_directory() {
             Box::pin(self.owner.directory_heard()).await;
         }
     }
 
-    /// Takes what has come in. Each turn asks for room for all that may happen in it: boxed is what happens in few of them, so that
-    /// those of sends ask for little.
+    /// Processes the input of a turn. A turn's future has room for all that may happen in it; rare work is boxed, so
+    /// that turns with sends need little.
     async fn step(
         &mut self,
         finished: Option<Finished>,
@@ -370,7 +370,7 @@ impl Channel {
         self.keep_time().await
     }
 
-    /// When something is to be done without being asked.
+    /// When the task has to act by itself.
     fn next_wake(&self) -> Option<Instant> {
         let login = self.running.as_ref().filter(|running| !running.logged_in && self.row.status != Status::Qr);
         let times = [
@@ -385,7 +385,7 @@ impl Channel {
             self.operations.next_deadline(),
             self.transfers.next_try().filter(|_| self.is_logged_in()),
         ];
-        // A channel that runs stays, whether or not it has something to wait for.
+        // A channel with a session stays, whether or not a timer is set.
         let stays = self.running.is_some().then(|| Instant::now() + Duration::from_secs(3600));
         times.into_iter().flatten().min().or(stays)
     }
@@ -437,14 +437,14 @@ impl Channel {
                 SessionEvent::Inbound(item) => {
                     self.take_or_hold(&mut batch, *item);
                     if batch.bytes >= PORTION {
-                        // A turn of many large messages would keep a thread of the node busy for long, and then the shard.
+                        // A turn with many large messages would occupy a thread for long, and then the shard.
                         self.finish(std::mem::take(&mut batch)).await?;
                         committer::rest(begun.elapsed() * INBOUND_REST).await;
                         begun = Instant::now();
                     }
                 }
                 other => {
-                    // What came before it takes effect before it.
+                    // Whatever came before this event takes effect before it.
                     self.finish(std::mem::take(&mut batch)).await?;
                     Box::pin(self.session_event(other)).await?;
                 }
@@ -458,13 +458,14 @@ impl Channel {
         let mut batch = Batch::default();
         for message in work.drain(..) {
             match message {
-                // Dropped before the leadership is transferred: its caller asks the next owner.
+                // Dropped, before the leadership is transferred: the caller asks the next owner.
                 ToChannel::Work(piece) if self.owner.is_left_to_the_next(&piece.work) => {}
                 ToChannel::Fetch(_) if self.owner.is_closing() => {}
                 ToChannel::Work(piece) => match *piece {
-                    // What is done for nobody keeps an overload from ending, and the caller may have sent it anew under another id.
+                    // Work for a caller that has gone would prolong an overload, and the caller may have repeated the
+                    // send under another id.
                     Piece { work: Work::Send(_), reply, .. } if reply.is_closed() => {}
-                    // So late that the network could hardly answer in its caller's time.
+                    // The send waited so long that the network can hardly answer in the caller's time.
                     Piece { work: Work::Send(send), since, reply, .. } if since.elapsed() >= SEND_PATIENCE => {
                         drop(reply.send(self.refused_or_sent_before(send, CallError::worker_at_capacity())));
                     }
@@ -489,7 +490,7 @@ impl Channel {
                 ToChannel::CloseForTransfer(done) => {
                     self.finish(std::mem::take(&mut batch)).await?;
                     Box::pin(self.close_for_transfer()).await?;
-                    // Whoever still waits for the session asks the next owner, or is told that the send is queued.
+                    // Callers that still wait for the session ask the next owner, or are told `queued`.
                     self.begin_anew();
                     let _ = done.send(());
                 }
@@ -498,7 +499,7 @@ impl Channel {
         self.finish(batch).await
     }
 
-    /// Commits a turn's commands, then does what waited for them.
+    /// Commits the commands of a turn, then does what waited for the commit.
     pub async fn finish(&mut self, batch: Batch) -> Result<(), LeadershipLost> {
         if batch.may_be_deferred() {
             return self.finish_deferred(batch).await;
@@ -506,7 +507,7 @@ impl Channel {
         self.finish_immediately(batch).await
     }
 
-    /// [`Channel::finish`] for a turn that something else must not overtake.
+    /// [`Channel::finish`] without deferral, for a turn that must not be overtaken.
     pub async fn finish_immediately(&mut self, batch: Batch) -> Result<(), LeadershipLost> {
         let replies = self.owner.committer.commit(batch.commands).await?;
         self.owner.settling.end(&batch.settled);
@@ -539,8 +540,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Leaves verdicts and receipts to share an entry with what comes next: nobody waits for them, and the next send of
-    /// this channel must not either.
+    /// Defers the commit of verdicts and receipts so that they share an entry with later commands: nobody waits for
+    /// them, and the channel's next send must not either.
     async fn finish_deferred(&mut self, batch: Batch) -> Result<(), LeadershipLost> {
         let settled = Settled::of(&self.owner.settling, batch.settled);
         let committed = self.owner.committer.commit_verdicts(batch.commands, settled).await?;
@@ -549,7 +550,7 @@ impl Channel {
             OnCommit::Operate(_) | OnCommit::Send { .. } | OnCommit::Refuse(..) => None,
         });
         let items: Vec<ItemId> = items.collect();
-        // Verdicts alone, as most are, have nothing that is to be acknowledged behind them: no task waits for their entry.
+        // Verdicts alone, the usual case, leave nothing to acknowledge, so no task waits for their commit.
         let Some(running) = self.running.as_ref().filter(|_| !items.is_empty()) else { return Ok(()) };
         let session = running.session.clone();
         self.owner.tasks.spawn(async move {
@@ -569,20 +570,20 @@ impl Channel {
         }
     }
 
-    /// Writes what is due, in order, and sees to the bytes of what must wait for them.
+    /// Writes due messages in order, and requests the media bytes of messages that wait for them.
     pub async fn write_outbox(&mut self) {
         while self.write_due().await && self.bring_bytes() {}
     }
 
-    /// False when the session took no more. A transport that does not take a message is dead; the session's end will
-    /// tell.
+    /// Returns false if the session took no more. A transport that does not accept a message is dead; an event reports
+    /// the end of the session.
     async fn write_due(&mut self) -> bool {
         let Some(running) = self.running.as_ref().filter(|running| running.logged_in) else { return false };
         let session = running.session.clone();
         let paced = self.is_paced();
         for message in self.outbox.due(Instant::now()) {
             if !self.owner.hears_directory() || self.owner.is_deleted(self.row.id) {
-                // Others may rely on it that a deleted channel writes nothing any more.
+                // A deleted channel must not write anything any more; other code relies on this.
                 return false;
             }
             let id = message.id.clone();
@@ -614,13 +615,14 @@ impl Channel {
         true
     }
 
-    /// Commits one command and expects it to take effect, or not to matter.
+    /// Commits one command and returns its reply, which matters only to some callers.
     pub async fn commit(&mut self, command: Command) -> Result<Reply, LeadershipLost> {
         self.owner.committer.commit_one(command).await
     }
 }
 
-/// Tells the network that an item is safe. When that is lost the item comes again, and the state machine knows it.
+/// Acknowledges an item to the network. If the acknowledgement is lost, the network delivers the item again, and the
+/// state machine recognizes it.
 async fn acknowledge(session: &dyn Session, item: ItemId) {
     failpoint::reach(Point::InboundBeforeAcknowledge);
     if let Err(error) = session.acknowledge(item).await {
@@ -629,7 +631,7 @@ async fn acknowledge(session: &dyn Session, item: ItemId) {
     failpoint::reach(Point::InboundAfterAcknowledge);
 }
 
-/// Writes a message, in as many parts as it has.
+/// Writes all parts of a message.
 async fn write(session: &dyn Session, message: Outbound) -> Result<(), SessionError> {
     for part in message.in_parts() {
         session.send(part).await?;
@@ -637,7 +639,7 @@ async fn write(session: &dyn Session, message: Outbound) -> Result<(), SessionEr
     Ok(())
 }
 
-/// The next events of a session, if there is one; 0 when its driver has gone.
+/// Waits for a session's next events, forever without a session; returns 0 if the driver has gone.
 async fn next_events(running: &mut Option<Running>, events: &mut Vec<SessionEvent>) -> usize {
     match running {
         Some(running) => running.events.recv_many(events, TURN).await,
@@ -649,7 +651,7 @@ async fn next_events(running: &mut Option<Running>, events: &mut Vec<SessionEven
 mod tests {
     use super::*;
 
-    /// What a task made by a function takes.
+    /// Size of the future that a function returns.
     fn size_of_task<T>(_: fn(Box<Channel>, mpsc::Receiver<ToChannel>, bool) -> T) -> usize {
         size_of::<T>()
     }

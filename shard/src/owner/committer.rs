@@ -1,7 +1,7 @@
-//! Puts the commands of all channels of a shard into log entries: what waits while one entry is on its way forms the
-//! next, so that a busy shard shares its entries and an idle one waits for nothing. Where the way is long, the next one does
-//! not wait for its end. Entries are bounded in bytes as well as in number: a large one would hold up all channels of the
-//! shard while it crosses a slow link.
+//! Commits the commands of all channels of a shard. Commands that arrive while an entry is in flight share the next
+//! entry, so a busy shard writes few entries and an idle one does not wait. If a commit takes long, the next entry does
+//! not wait for it. Entries are bounded in bytes as well as in number of commands: a large one would delay all channels
+//! of the shard while it crosses a slow link.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,69 +25,69 @@ use super::settling::Settled;
 use super::submission::{Caller, Part, Submission, is_outdated, submissions};
 use crate::command::{Batch, BatchReply, Command, Effect, Reply};
 
-/// How many submissions wait at most; a channel that submits more waits itself.
+/// Capacity of each queue of submissions; a channel that submits more waits.
 const QUEUE: usize = 4096;
 
-/// Bytes of the commands that wait for an entry, of one shard: four of the largest entries can be on their way meanwhile.
+/// Bytes of a shard's commands that may wait for an entry, besides up to four of the largest entries in flight.
 const QUEUE_BYTES: usize = 16 << 20;
 
-/// How many submissions share a log entry: so many of those that somebody waits for, and as many of the others.
+/// Maximum number of immediate submissions in a log entry; as many deferred ones may come on top.
 const BATCH_SUBMISSIONS: usize = 256;
 
-/// Bytes of the commands that share a log entry; one that takes more has an entry of its own.
+/// Bytes of the commands that share a log entry; a larger submission has an entry of its own.
 const BATCH_BYTES: usize = 512 << 10;
 
-/// How many entries are on their way at once. More would only make them smaller.
+/// Maximum number of entries in flight. More would only make them smaller.
 const IN_FLIGHT: usize = 4;
 
-/// How long commands gather behind an entry that is on its way before they follow it. Each entry costs every replica the same
-/// work and a sync, however few commands it bears. A quorum nearby has answered by then though its processors are busy: entries
-/// that follow earlier would keep them so. One far away is not waited for.
+/// How long commands gather behind an entry in flight before the next entry follows it. Each entry costs every replica
+/// the same work and a sync, however few commands it holds. A nearby quorum has answered by then even if its processors
+/// are busy, and entries that follow earlier would keep them busy. A distant quorum is not waited for.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// Where an entry bore, together with what waits behind it, more submissions than this that somebody waits for, the committer rests for
-/// as long again as that entry took: its callers are answered together, and what they bring next comes close upon each other. Where
-/// processors are busy entries take long; fewer of them go then, which leaves more time for the sends. So few may be of callers that
-/// come one by one, who would wait for nobody.
+/// If an entry held more immediate submissions than this, together with those queued behind it, the committer rests for
+/// as long again as the entry took: callers that are answered together submit again at almost the same time. Entries
+/// take longer when processors are busy; there are fewer of them then, which leaves more time for the sends. This few
+/// submissions may come from callers that arrive one by one, who would wait for nobody.
 const FEW: usize = 2;
 
-/// The longest rest, from when the entry went. It lasts so long where processors are all but overloaded: what waits here waits
-/// for them no longer, and takes less of them.
+/// The longest rest, measured from the submission of the entry. It is reached when processors are almost overloaded:
+/// commands that wait here then wait no longer than they would for the processors, and cost less of them.
 const LONGEST_REST: Duration = Duration::from_millis(40);
 
-/// Nor is there a rest behind an entry that took no longer than this: processors and disks had nothing else to do.
+/// There is no rest after an entry that took no longer than this: processors and disks had nothing else to do.
 const BRIEF: Duration = Duration::from_millis(2);
 
-/// How many submissions are worth an entry at once: the entry costs little more than they do.
+/// This many queued submissions are worth an entry at once: the entry costs little more than they do.
 const WORTH_AN_ENTRY: usize = 64;
 
-/// How long commands that nobody waits for are held back, so that they share an entry with others. An entry of their
-/// own costs every replica as much as the send that they settle.
+/// How long deferred commands are held back so that they share an entry with others. An entry of their own costs every
+/// replica as much as the send that they settle.
 const LINGER: Duration = Duration::from_millis(20);
 
-/// The owner's right has ended: nothing more can be committed, and what was on its way may or may not be.
+/// The ownership has ended: nothing more can be committed, and entries in flight may or may not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the shard has another owner")]
 pub struct LeadershipLost;
 
-/// Why a call comes to no result at an owner.
+/// Why a call has no result at this owner.
 #[derive(Debug, thiserror::Error)]
 pub enum NotDone {
-    /// It is refused, and the caller is to be told so.
+    /// The call is refused with this error.
     #[error(transparent)]
     Refused(#[from] CallError),
-    /// It may not have been done, or not be known to be: the next owner is to be asked, with the same ids.
+    /// The call was not done, or its outcome is unknown: the next owner has to be asked, with the same ids.
     #[error(transparent)]
     LeadershipLost(#[from] LeadershipLost),
 }
 
-/// What a call comes to at an owner.
+/// Result of a call at an owner.
 pub type Answered<T> = Result<T, NotDone>;
 
-/// What the caller is to be told, be it a refusal.
+/// What the caller is told, which may be a refusal.
 ///
 /// # Errors
-/// [`LeadershipLost`] when the next owner is to be asked.
+/// [`LeadershipLost`] if the next owner has to be asked.
 pub fn told<T>(answered: Answered<T>) -> Result<Result<T, CallError>, LeadershipLost> {
     match answered {
         Ok(done) => Ok(Ok(done)),
@@ -96,7 +96,7 @@ pub fn told<T>(answered: Answered<T>) -> Result<Result<T, CallError>, Leadership
     }
 }
 
-/// What came of commands: the replies to the first of them, and where those to the last are to come from.
+/// The replies to the parts committed so far, and the receiver of the replies to the last part.
 #[derive(Default)]
 struct Submitted {
     replies: Vec<Reply>,
@@ -117,31 +117,31 @@ impl Submitted {
     }
 }
 
-/// Carries out what came of committed commands.
+/// Carries out the effects of committed commands.
 pub type CarryOut = Box<dyn Fn(Vec<Effect>) + Send + Sync>;
 
-/// Of which ownership a committer is.
+/// The ownership that a committer commits for.
 pub struct Terms {
     pub node: NodeId,
     pub epoch: Epoch,
-    /// The format that the cluster writes now.
+    /// The format that the cluster currently writes.
     pub format: Box<dyn Fn() -> Format + Send + Sync>,
     pub carry_out: CarryOut,
-    /// Cancelled when the right has ended.
+    /// Cancelled when the ownership has ended.
     pub lost: CancellationToken,
-    /// While it is set, no entry rests behind another.
+    /// While set, no entry waits for a rest.
     pub closing: Arc<AtomicBool>,
 }
 
-/// The way into the shard's log. What one caller commits keeps its order, whether it waits for it or defers it, as long as it
-/// does not defer anything while it waits.
+/// The way into the shard's log. The commits of one caller keep their order, immediate and deferred ones alike, as long
+/// as the caller defers nothing while it waits for a commit.
 #[derive(Clone)]
 pub struct Committer {
     queue: Queue,
     deferred: Queue,
 }
 
-/// Submissions that wait for an entry: bounded in number, and with those of the other queue of the shard in bytes.
+/// Submissions that wait for an entry: bounded in number, and in bytes together with the shard's other queue.
 #[derive(Clone)]
 struct Queue {
     submissions: mpsc::Sender<Submission>,
@@ -149,9 +149,9 @@ struct Queue {
 }
 
 impl Queue {
-    /// Waits for room.
+    /// Adds a submission, waiting for room.
     async fn put(&self, mut submission: Submission) -> Result<(), LeadershipLost> {
-        // No submission is larger than all the room, so that each finds it in its turn.
+        // No submission is larger than the whole room, so each one gets its turn.
         let bytes = u32::try_from(submission.encoded.len()).map_err(|_| LeadershipLost)?;
         let room = tokio::select! {
             room = self.room.clone().acquire_many_owned(bytes) => room.map_err(|_| LeadershipLost)?,
@@ -163,12 +163,12 @@ impl Queue {
 }
 
 impl Committer {
-    /// Starts the task. It ends, and cancels [`Terms::lost`], as soon as one entry is refused or in doubt.
+    /// Starts the task. It ends, and cancels [`Terms::lost`], as soon as an entry is refused or its outcome is unknown.
     pub fn start(group: impl Leader, terms: Terms) -> Self {
         let (queued, immediate) = mpsc::channel(QUEUE);
         let (deferred, lingering) = mpsc::channel(QUEUE);
         let room = Arc::new(Semaphore::new(QUEUE_BYTES));
-        // However it ends, also by a panic, nothing more can be committed by this ownership.
+        // However the task ends, even by a panic, this ownership can commit nothing more.
         let ended = terms.lost.clone().drop_guard();
         rt::spawn(async move {
             let committing = run((immediate, lingering), group, terms);
@@ -179,18 +179,18 @@ impl Committer {
         Self { queue: queue(queued), deferred: queue(deferred) }
     }
 
-    /// Commits commands and gives the state machine's answers, one a command; [`Reply::TooLarge`] for one that no entry can
-    /// hold, which changed nothing. Many or large ones go into several entries, in their order: a crash may leave the first
-    /// of them.
+    /// Commits commands and returns the state machine's replies, one per command. A command that no entry can hold is
+    /// answered with [`Reply::TooLarge`] and changes nothing. Many or large commands go into several entries, in order:
+    /// a crash may leave only the first of them committed.
     ///
     /// # Errors
-    /// [`LeadershipLost`] when the owner's right has ended; the commands may still have been applied. Also for events that were made
-    /// by an old copy of the directory: nothing is committed then, and who owns the shard next makes them anew.
+    /// [`LeadershipLost`] if the ownership has ended; the commands may still have been applied. Also if an event was
+    /// made from an outdated copy of the directory: nothing is committed then, and the next owner repeats it.
     pub async fn commit(&self, commands: Vec<Command>) -> Result<Vec<Reply>, LeadershipLost> {
         submit(&self.queue, &commands, None).await?.replies().await
     }
 
-    /// Commits commands that nobody waits for, together with the next that somebody does, or soon.
+    /// Commits commands that nobody waits for, together with the next immediate ones, or after a short delay.
     ///
     /// # Errors
     /// As [`Committer::commit`].
@@ -201,7 +201,8 @@ impl Committer {
         self.commit_verdicts(commands, None).await
     }
 
-    /// [`Committer::commit_deferred`] of verdicts that readers are shown until they are committed: nobody need wait to end that.
+    /// [`Committer::commit_deferred`] for verdicts that readers are shown before the commit. The committer ends
+    /// `settled` itself, so no task has to wait for the commit to do that.
     ///
     /// # Errors
     /// As [`Committer::commit`].
@@ -222,8 +223,8 @@ impl Committer {
     }
 }
 
-/// Submits one part after the other, each once the one before it is committed, and after a rest as long as that took: who has much
-/// leaves half of the shard's time to the others.
+/// Submits the parts one after the other. Each waits for the commit of the one before, and then rests for as long as
+/// that took: a caller with much to commit leaves half of the shard's time to the others.
 async fn submit(
     queue: &Queue,
     commands: &[Command],
@@ -256,7 +257,7 @@ async fn submit(
     Ok(submitted)
 }
 
-/// Waits for so long, but for [`LONGEST_REST`] at most, between two things that are large.
+/// Waits for `time`, but at most [`LONGEST_REST`], between two large pieces of work.
 pub async fn rest(time: Duration) {
     rt::sleep(time.min(LONGEST_REST)).await;
 }
@@ -265,19 +266,20 @@ fn since(moment: Instant) -> Duration {
     rt::now().saturating_duration_since(moment)
 }
 
-/// How long after the last entry the next one goes, with so many on their way; `rest`: with none of them.
+/// How long after the last entry the next one may follow: `rest` with none in flight, else [`GATHER`].
 fn pause(on_their_way: usize, rest: Duration) -> Duration {
     if on_their_way == 0 { rest } else { GATHER }
 }
 
-/// Whether an entry may go out, with so many on their way, so long after the last one, and with so many submissions that wait.
+/// Whether an entry may be submitted, `since_last` after the last one and with `queued` submissions waiting.
 fn may_submit(on_their_way: usize, since_last: Duration, queued: usize, rest: Duration) -> bool {
     on_their_way < IN_FLIGHT && (since_last >= pause(on_their_way, rest) || queued >= WORTH_AN_ENTRY)
 }
 
-/// The rest after an entry that bore so many submissions that somebody waits for, and took so long, with so many that wait behind it.
+/// The rest after an entry that held `bore` immediate submissions and `took` so long, while `waiting` more came.
 ///
-/// Those count as much: where callers come evenly, an entry that follows at once bears few, and so would each of the next.
+/// Those count as well: if callers arrive evenly, an entry that follows at once holds few submissions, and so would
+/// each one after it.
 fn rest_after(bore: usize, waiting: usize, took: Duration) -> Duration {
     if bore + waiting > FEW && took > BRIEF { (took * 2).min(LONGEST_REST) } else { Duration::ZERO }
 }
@@ -289,26 +291,26 @@ async fn run(
 ) {
     let Terms { node, epoch, format, carry_out, lost, closing } = terms;
     let mut on_their_way = FuturesOrdered::new();
-    // The callers of each entry on its way, oldest first, with how many replies are theirs.
+    // The callers of each entry in flight, oldest first, each with the number of its replies.
     let mut callers: VecDeque<Vec<Caller>> = VecDeque::new();
     let mut gathered: Vec<Submission> = Vec::new();
     let mut deferred: Vec<Submission> = Vec::new();
-    // Until when the oldest of the lingering commands waits.
+    // Deadline of the oldest deferred submission.
     let mut linger_until: Option<Instant> = None;
     let mut last_submit = rt::now();
-    // How many submissions that somebody waits for the last entry bore, and the rest after it.
+    // How many immediate submissions the last entry held, and the rest after it.
     let mut bore = 0;
     let mut rest = Duration::ZERO;
     loop {
         let queued = deferred.len() + lingering.len() + gathered.len() + immediate.len();
         let has_room = may_submit(on_their_way.len(), since(last_submit), queued, rest);
-        // What comes stays in its queue until there is room, so that it does not wake the committer one by one. What found no room
-        // in the entry before goes first.
+        // New submissions stay in their queue until there is room, so that each one does not wake the committer. Those
+        // that did not fit into the last entry go first.
         let is_received = has_room && gathered.is_empty();
         let room_at = last_submit + pause(on_their_way.len(), rest);
         tokio::select! {
-            // In this order, so that a simulated run is the same whenever it is made again. None of them can keep the others from their
-            // turn: entries on their way are few, and as much as one of them bears is received at a time.
+            // Biased, so that a simulated run is reproducible. No branch can starve the others: few entries are in
+            // flight, and at most an entry's worth of submissions is received at a time.
             biased;
             () = lost.cancelled() => return,
             Some(outcome) = on_their_way.next() => {
@@ -325,15 +327,15 @@ async fn run(
                     let _ = caller.reply.send(own);
                 }
                 if on_their_way.is_empty() {
-                    // A planned move waits for as many commits as the shard has channels, and rests between their entries would hold up
-                    // the sends that come meanwhile.
+                    // A planned move waits for as many commits as the shard has channels. Rests between their entries
+                    // would delay the sends that arrive meanwhile.
                     rest = match closing.load(Ordering::Acquire) {
                         true => Duration::ZERO,
                         false => rest_after(bore, gathered.len() + immediate.len(), since(last_submit)),
                     };
                 }
             }
-            // The first of them says until when. Those that come after it stay in their queue, so that they wake nobody.
+            // The first deferred submission sets the deadline. Later ones stay queued, so that they wake nobody.
             _ = lingering.recv_many(&mut deferred, BATCH_SUBMISSIONS), if deferred.is_empty() => {
                 let has_more = deferred.iter().any(|submission| submission.has_more);
                 linger_until = Some(rt::now() + if has_more { Duration::ZERO } else { LINGER });
@@ -384,28 +386,28 @@ async fn run(
     lost.cancel();
 }
 
-/// Gathers as well what tasks that are ready to run are about to submit: an entry costs every replica as much for one command as for
-/// all of them.
+/// Gathers as well what tasks that are ready to run are about to submit: an entry costs every replica as much for one
+/// command as for all of them.
 async fn gather_ready(immediate: &mut mpsc::Receiver<Submission>, gathered: &mut Vec<Submission>) {
     tokio::task::yield_now().await;
     take_queued(immediate, gathered);
 }
 
-/// Takes what somebody waits for, no more than an entry holds.
+/// Takes immediate submissions, at most as many as an entry holds.
 fn take_queued(immediate: &mut mpsc::Receiver<Submission>, gathered: &mut Vec<Submission>) {
     let room = BATCH_SUBMISSIONS.saturating_sub(gathered.len());
     gathered.extend(std::iter::from_fn(|| immediate.try_recv().ok()).take(room));
 }
 
-/// Takes all that was deferred before what was taken of the others: it stands in its queue by now, and is to stand in the log before it,
-/// as two receipts of one message may be on both ways. Whether anything is deferred.
+/// Takes all submissions deferred so far, and returns whether there are any. Whatever was deferred before an immediate
+/// submission was made is in its queue by now, and must precede that one in the log: two receipts of one message may be
+/// on both ways.
 fn take_deferred(lingering: &mut mpsc::Receiver<Submission>, deferred: &mut Vec<Submission>) -> bool {
     deferred.extend(std::iter::from_fn(|| lingering.try_recv().ok()));
     !deferred.is_empty()
 }
 
-/// Makes an entry of those that have waited longest, first of the deferred and then of the others: at least of one, and of no
-/// more than fit.
+/// Makes an entry of the submissions that have waited longest, deferred ones first: at least one, and no more than fit.
 fn entry_of(
     version: Format,
     node: NodeId,
@@ -427,11 +429,11 @@ fn entry_of(
     let (size, commands) = taken().fold((0, 0), |(size, commands), submission| {
         (size + submission.encoded.len(), commands + submission.caller.commands)
     });
-    // A batch without commands ends in an empty list of them.
+    // An encoded batch without commands ends in an empty list; its head is replaced below.
     let empty = Batch { version, epoch, node, commands: Vec::new() };
     let mut entry = msgpack::to_vec_named(&empty).expect("a batch of plain fields is always written");
     entry.pop();
-    // The entry stays in the log's memory for long; nothing is reserved beyond its end.
+    // The entry stays in the log's memory for long, so no capacity is reserved beyond its end.
     entry.reserve_exact(ARRAY_HEAD + size);
     entry.push(ARRAY_32);
     entry.extend_from_slice(&u32::try_from(commands).unwrap_or(u32::MAX).to_be_bytes());
@@ -441,11 +443,11 @@ fn entry_of(
     (entry, callers.collect())
 }
 
-/// How MessagePack begins a list whose length takes four bytes.
+/// MessagePack's marker of an array with a length of four bytes.
 const ARRAY_32: u8 = 0xdd;
 const ARRAY_HEAD: usize = 5;
 
-/// The machine's replies and effects, or `None` when the owner must stop: refused, in doubt, or fenced.
+/// The machine's replies and effects; `None` if the owner must stop: the entry was refused, in doubt, or fenced.
 fn replies_of(outcome: Result<Bytes, ProposeError>) -> Option<(Vec<Reply>, Vec<Effect>)> {
     match msgpack::from_slice(&outcome.ok()?).ok()? {
         BatchReply::Replies(replies, effects) => Some((replies, effects)),
@@ -527,7 +529,7 @@ mod tests {
             put += 1;
         }
         assert_eq!(put, QUEUE_BYTES / LARGEST_COMMAND);
-        // One that goes into an entry makes room for another, and no submission waits for ever for more than there is.
+        // A submission that is taken makes room for the next one. A submission that waits for room ends with the queue.
         drop(waiting.recv().await);
         assert_eq!(queue.put(largest()).now_or_never(), Some(Ok(())));
         assert_eq!(queue.put(largest()).now_or_never(), None);

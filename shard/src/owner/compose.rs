@@ -1,4 +1,4 @@
-//! What a send says once the channel's store was asked: the forwarded message, the quoted one.
+//! Builds the content of a send from the request and the channel's store: the forwarded message, the quoted one.
 
 use model::address::Address;
 use model::error::CallError;
@@ -17,11 +17,11 @@ use crate::media::record::{MediaDirection, MediaRow};
 use crate::records::{MessagePointer, MessageRow, decode};
 use crate::{keys, sameness};
 
-/// A send as the network will be given it.
+/// A send as it is given to the network.
 pub struct Composed {
     pub content: Content,
     pub around: Surroundings,
-    /// The row of its bytes, to be stored with the message.
+    /// The media row to be stored with the message.
     pub media: Option<Box<MediaRow>>,
 }
 
@@ -74,11 +74,11 @@ impl Channel {
         Ok(Composed { content, around, media })
     }
 
-    /// The bytes of a forwarded message under a name of their own: they are kept as long as the new message says,
-    /// whatever becomes of the first.
+    /// Gives the bytes of a forwarded message a row of their own: they are kept as long as the new message says,
+    /// whatever happens to the first.
     ///
     /// # Errors
-    /// `media_gone` when they are neither here nor at the network any more.
+    /// `media_gone` if they are neither here nor at the network any more.
     fn media_again(&self, content: &mut Content) -> Result<Option<Box<MediaRow>>, CallError> {
         let Some(media) = content.media_mut() else { return Ok(None) };
         let now = Timestamp::now();
@@ -102,14 +102,14 @@ impl Channel {
         Ok(Some(Box::new(row)))
     }
 
-    /// The content of a stored message, as it goes out again. Its bytes are named, not fetched.
+    /// The content of a stored message for forwarding. Its media is referenced, not fetched.
     fn forwarded(&self, key: &MessageKey) -> Result<Content, CallError> {
-        // What is stored without its body has nothing that could go out.
+        // A message that is stored without its body has nothing to forward.
         let row = self.named(key).filter(|row| !row.content.holds_nothing());
         let row = row.ok_or_else(|| CallError::message_not_found(key.id.as_str()))?;
         let kind = row.content.type_name();
         let content = match row.content {
-            // What may be seen once is not for others.
+            // View-once content is not for others.
             content if content.media().is_some_and(|media| media.view_once) => Err("a message to be seen once"),
             content @ (Content::Text { .. }
             | Content::Image { .. }
@@ -122,7 +122,7 @@ impl Channel {
             | Content::Product { .. }
             | Content::Catalog) => Ok(content),
             mut place @ Content::Location { .. } => {
-                // A live place is received only; what is forwarded stays where it is.
+                // Live locations are only received; a forwarded location is static.
                 if let Content::Location { live, .. } = &mut place {
                     *live = false;
                 }
@@ -135,7 +135,7 @@ impl Channel {
         })
     }
 
-    /// The message that a send answers. Of one that is not stored, the key says what is known.
+    /// The message that a send quotes. If it is not stored, the key says what is known.
     fn quoted(&self, key: MessageKey) -> Quoted {
         match self.named(&key) {
             Some(row) => {
@@ -150,17 +150,17 @@ impl Channel {
         }
     }
 
-    /// Who wrote a message of a group that is not the channel's own: a network may name it by its author.
+    /// The author of another member's message in a group: a network may identify the message by its author.
     fn author_of(&self, key: &MessageKey) -> Option<Address> {
         if key.from_me { None } else { self.named(key).filter(|row| row.is_group).map(|row| row.from) }
     }
 
-    /// The stored message that a key names.
+    /// The stored message that a key refers to.
     fn named(&self, key: &MessageKey) -> Option<MessageRow> {
         if key.from_me {
             return self.stored_message(&key.id);
         }
-        // Of several that bear the id, the one of the conversation that the key names. Where one alone does, it is meant.
+        // Of several messages with the id, the key means the one in its chat; a single one is meant in any case.
         sameness::in_chat(&self.owner.reader, self.row.id, &key.id, &key.remote_jid, None).or_else(|| {
             let mut rows = sameness::all(&self.owner.reader, self.row.id, &key.id);
             rows.pop().filter(|_| rows.is_empty())

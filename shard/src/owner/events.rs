@@ -1,4 +1,4 @@
-//! Turns what happened into events with one delivery for each endpoint that wants to hear of it.
+//! Turns what happened into events, with one delivery for each endpoint that wants them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +15,7 @@ use raft::directory::records::EndpointRecord;
 use crate::command::{MOST_DELIVERY_BYTES, NewDelivery, NewEvent, weight_to};
 use crate::stream::Streamed;
 
-/// What an event tells beside its payload.
+/// What an event refers to besides its payload.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     pub message: Option<MessageId>,
@@ -24,12 +24,12 @@ pub struct About {
     pub chat: Option<Address>,
 }
 
-/// Makes what goes into the log of an event that happened now.
+/// Makes the log's form of an event that happened now.
 pub fn make(directory: &Directory, customer: CustomerId, event: Event, about: About) -> NewEvent {
     let streamed = streamed(directory, customer, &event.payload);
     let (deliveries, outdated) = deliveries(directory, customer, &event);
     let wanted = !deliveries.is_empty() || streamed.is_some();
-    // What an event refers to goes into the rows of its deliveries and nowhere else; the log need not carry it for nothing.
+    // References go into the rows of deliveries and nowhere else, so the log carries them only if there are deliveries.
     let about = if deliveries.is_empty() { About::default() } else { about };
     NewEvent {
         id: event.id.clone(),
@@ -39,7 +39,7 @@ pub fn make(directory: &Directory, customer: CustomerId, event: Event, about: Ab
         message: about.message,
         correlation_id: about.correlation_id,
         chat: about.chat,
-        // An event that nobody wants is not stored; its envelope need not be written.
+        // An event that nobody wants is not stored, so its envelope is not encoded.
         body: if wanted { Bytes::from(event.to_bytes()) } else { Bytes::new() },
         at: event.occurred_at,
         deliveries,
@@ -48,7 +48,7 @@ pub fn make(directory: &Directory, customer: CustomerId, event: Event, about: Ab
     }
 }
 
-/// Where the event goes when somebody watches the customer's stream.
+/// Where to relay the event, if somebody watches the customer's stream.
 fn streamed(directory: &Directory, customer: CustomerId, payload: &Payload) -> Option<Streamed> {
     if !directory.is_streamed(customer) {
         return None;
@@ -57,27 +57,26 @@ fn streamed(directory: &Directory, customer: CustomerId, payload: &Payload) -> O
     Some(Streamed { home, chat: payload.chat_type() })
 }
 
-/// Whether any endpoint wants an event that is costly to make. Filters by chat do not count.
+/// Whether any endpoint wants an event that is costly to make. Filters by chat are not considered.
 pub fn is_wanted(directory: &Directory, customer: CustomerId, channel: ChannelId, name: EventName) -> bool {
     let is_wanted = |endpoint: &Arc<EndpointRecord>| hears_of(endpoint, channel, name);
     directory.is_streamed(customer) || directory.read(|state| state.endpoints_of(customer).iter().any(is_wanted))
 }
 
-/// Whether events of these names would be told to nobody, for certain, so that none need be made. Of a copy that is too old
-/// nothing is certain.
+/// Whether certainly nobody wants events of these names, so that none has to be made. An old copy gives no certainty.
 pub fn are_unheard(directory: &Directory, customer: CustomerId, channel: ChannelId, names: &[EventName]) -> bool {
     let hears = |endpoint: &Arc<EndpointRecord>| names.iter().any(|name| hears_of(endpoint, channel, *name));
     !directory.is_streamed(customer)
         && directory.read(|state| !state.endpoints_of(customer).iter().any(hears) && directory.is_fresh())
 }
 
-/// Whether an endpoint wants a channel's events of a name, but for its filter by chat.
+/// Whether an endpoint wants a channel's events of a name, apart from its filter by chat.
 fn hears_of(endpoint: &EndpointRecord, channel: ChannelId, name: EventName) -> bool {
     endpoint.enabled && endpoint.channel_id.is_none_or(|only| only == channel) && endpoint.events.includes(name)
 }
 
-/// A delivery for each endpoint that wants the event, and whether the copy that was read is too old to name them all. Asked
-/// while it cannot change: an endpoint that is answered as made is in every copy that calls itself young.
+/// A delivery for each endpoint that wants the event, and whether the copy is too old to name them all. The age is read
+/// while the copy cannot change: an endpoint whose creation was answered is in every copy that counts as fresh.
 fn deliveries(directory: &Directory, customer: CustomerId, event: &Event) -> (Vec<NewDelivery>, bool) {
     let (name, chat_type) = (event.name(), event.payload.chat_type());
     directory.read(|state| {
@@ -89,8 +88,8 @@ fn deliveries(directory: &Directory, customer: CustomerId, event: &Event) -> (Ve
     })
 }
 
-/// A delivery each, as long as a log entry can hold them. What an account's URLs may take together is bounded where they come
-/// to be, so that nothing is left out here but of accounts that had more before the third format.
+/// One delivery per endpoint, as long as a log entry can hold them. The total length of an account's URLs is bounded
+/// when they are set, so deliveries are left out only for accounts that had more before the third format.
 fn delivered_to(endpoints: impl Iterator<Item = Arc<EndpointRecord>>, now: Timestamp) -> Vec<NewDelivery> {
     let mut room = MOST_DELIVERY_BYTES;
     let fits = |endpoint: &Arc<EndpointRecord>| {
@@ -111,13 +110,13 @@ fn delivered_to(endpoints: impl Iterator<Item = Arc<EndpointRecord>>, now: Times
     deliveries.collect()
 }
 
-/// What tells deliveries of one millisecond apart: random, but for a count at its beginning, so that they sort as they
-/// were made. The first attempts of a conversation run in that order.
+/// Distinguishes deliveries of one millisecond: random bytes after a counter, so that they sort in the order of
+/// creation. The first attempts of a chat run in that order.
 fn in_order() -> [u8; 10] {
     static MADE: AtomicU32 = AtomicU32::new(0);
     let count = MADE.fetch_add(1, Ordering::Relaxed);
     let mut bytes: [u8; 10] = rand::random();
-    // An id of version 7 has room for 4, 8 and 6 bits in its first three bytes.
+    // A version 7 id has room for 4, 8 and 6 bits in these three bytes.
     bytes[0] = (count >> 14) as u8;
     bytes[1] = (count >> 6) as u8;
     bytes[2] = (count & 0x3f) as u8;

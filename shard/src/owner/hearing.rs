@@ -1,10 +1,11 @@
-//! What an owner does that does not hear of the directory: who is cut off from the directory's leader may own a shard for
-//! as long as the shard's replicas hear it, and knows of no endpoint, stream, deletion or placement that came meanwhile.
+//! What an owner does while its copy of the directory is too old. A node that is cut off from the directory's leader
+//! may own a shard for as long as the shard's replicas hear it, but knows of no new endpoint, stream, deletion or
+//! placement.
 //!
-//! As the copy of the directory grows old, its channels first *hold*: they take in nothing, write nothing and acknowledge
-//! nothing. An event whose endpoints were looked up in a copy that was too old never gets into the log (see `committer`).
-//! Where the directory is not heard for longer, the ownership ends with all its sessions, among which may be that of a
-//! channel that was deleted, and the leadership goes to a node that hears it (see `hosting`).
+//! As the copy ages, channels first *hold*: they accept, write and acknowledge nothing. An event whose endpoints were
+//! looked up in an outdated copy never gets into the log (see `committer`). If the copy stays outdated, the ownership
+//! ends with all its sessions, one of which may be of a deleted channel, and the leadership goes to a node that hears
+//! the directory (see `hosting`).
 
 use std::time::{Duration, Instant};
 
@@ -14,27 +15,27 @@ use raft::group::Group;
 use super::Owner;
 use crate::nodes::Nodes;
 
-/// From this age of the copy on a channel holds. Below the 2 s from which on others rely on the copy not being used, so
-/// that a turn that has begun has time to end.
+/// Age of the copy from which on a channel holds. Below the 2 s after which others rely on the copy not being used, so
+/// that a turn in progress has time to end.
 const HOLD_FROM: Duration = Duration::from_millis(1_750);
 
-/// From this age on there is no ownership, or from an older one where elections take long (see [`end_from`]).
+/// Age at which the ownership ends, or an older one if elections take long (see [`end_from`]).
 const END_FROM: Duration = Duration::from_secs(4);
 
-/// Between two looks of a channel that holds; the node asks for confirmation by itself.
+/// Poll interval of a channel that holds; the node itself asks for confirmation of the copy.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// How long another node may take to say how it is, and how long the transfer of the leadership of a shard may take.
+/// Timeouts of another node's status, and of the transfer of a shard's leadership.
 pub(super) const STATUS_PATIENCE: Duration = Duration::from_millis(250);
 pub(super) const TRANSFER_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Owner {
-    /// Whether channels may begin something.
+    /// Whether channels may start something.
     pub(super) fn hears_directory(&self) -> bool {
         self.node.directory.age().is_some_and(|age| age < HOLD_FROM)
     }
 
-    /// Returns once they may.
+    /// Waits until channels may start something.
     pub(super) async fn directory_heard(&self) {
         while !self.hears_directory() {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -42,18 +43,18 @@ impl Owner {
     }
 }
 
-/// Well above the time that the directory takes to find a new leader, who stands for election within twice the shortest one: to
-/// begin an ownership again costs every channel a login.
+/// Well above the time that the directory takes to elect a new leader, who becomes a candidate within twice the
+/// shortest election timeout: beginning an ownership again costs every channel a login.
 fn end_from(election_min: Duration) -> Duration {
     END_FROM.max(election_min * 4)
 }
 
-/// Whether an ownership is to end, because the directory has not been heard for too long.
+/// Whether an ownership has to end because the copy of the directory is too old.
 pub(super) fn is_deaf(directory: &Directory, election_min: Duration) -> bool {
     !directory.is_fresh() && directory.age().is_none_or(|age| age >= end_from(election_min))
 }
 
-/// A leadership without an owner, because this node does not hear the directory.
+/// A leadership without an ownership, because this node does not hear the directory.
 #[derive(Default)]
 pub(super) struct Deaf {
     since: Option<Instant>,
@@ -61,8 +62,8 @@ pub(super) struct Deaf {
 }
 
 impl Deaf {
-    /// Whether it is time to look for a node that can own the shard. A node that has just started is given time to hear of
-    /// the directory first, and nobody is asked more than once a second.
+    /// Whether to look now for another node that can own the shard. A node that has just started is given time to hear
+    /// the directory first, and nodes are asked at most once a second.
     pub fn looks_for_another(&mut self, now: Instant) -> bool {
         let since = *self.since.get_or_insert(now);
         let again = self.asked.is_none_or(|asked| now.duration_since(asked) >= Duration::from_secs(1));
@@ -73,14 +74,14 @@ impl Deaf {
         due
     }
 
-    /// The directory is heard again.
+    /// Called when the directory is heard again.
     pub fn ended(&mut self) {
         *self = Self::default();
     }
 }
 
-/// Gives a shard's leadership to the first voter that is ready and has caught up, if there is one. Not in order: the
-/// channels of an owner that hears nothing have nothing to say.
+/// Transfers a shard's leadership to the first voter that is ready and caught up, if there is one. There is no
+/// ownership at this point, so no session has to be closed first.
 pub(super) async fn give_leadership_away(group: &Group, nodes: &dyn Nodes) {
     let shard = group.id();
     for node in group.members().voters {
@@ -115,7 +116,7 @@ mod tests {
     fn an_ownership_outlasts_an_election_of_the_directory() {
         assert_eq!(end_from(Timing::LAN.election_min), END_FROM);
         for Timing { election_min, .. } in [Timing::LAN, Timing::WAN] {
-            // What the copy had aged before, the votes, and the first confirmation take some of the rest.
+            // The rest covers the copy's age at the start, the votes, and the first confirmation.
             assert!(end_from(election_min) >= election_min * 2 + Duration::from_millis(1500), "{election_min:?}");
         }
     }

@@ -1,5 +1,5 @@
-//! Begins an ownership when this node leads a shard and has applied what earlier leaders answered, and ends it when
-//! the term does. Also moves the leadership of a shard to where the placement wants it.
+//! Begins an ownership when this node leads a shard and has applied everything that earlier leaders answered, and ends
+//! it with the term. Also moves the leadership of a shard to where the placement wants it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,38 +33,38 @@ use crate::command::{BATCH_VERSION, Batch, BatchReply, Effect};
 use crate::shares::Shares;
 use crate::stream::Streams;
 
-/// How often an owner looks whether the directory is heard.
+/// How often an owner checks the age of its copy of the directory.
 const HEARING_CHECK: Duration = Duration::from_millis(100);
 
-/// How long the first entry of an ownership may take.
+/// Timeout of an ownership's first entry.
 const BARRIER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often the place of the leadership is looked at, and how many times in a row the wanted node has to be ready.
+/// How often the placement of the leadership is checked, and how often in a row the wanted node must be ready.
 const PLACE_CHECK: Duration = Duration::from_secs(1);
 const SETTLED_CHECKS: u32 = 5;
 
-/// How long a leadership that should move stays for the sake of a pairing, as long as one can take, and while the
-/// wanted node warms up.
+/// How long a pending move of the leadership is held back for a pairing, which is the longest that one can take, and
+/// while the wanted node warms up.
 const HOLD_PATIENCE: Duration = Duration::from_secs(180);
 
-/// How long channels may take to close when the leadership of their shard is transferred, and the other node to take
-/// it: whatever time is left by them, and no less than [`TRANSFER_PATIENCE`].
+/// How long channels may take to close when the leadership of their shard is transferred. The other node has the rest
+/// of that time to take it, and at least [`TRANSFER_PATIENCE`].
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A task beside an ownership, as it is begun.
+/// Starts a background task of an ownership.
 type Upkeep = fn(Arc<Owner>) -> BoxFuture<'static, ()>;
 
-/// Deleted channels that are wiped at once: each of them fills the log as fast as it takes it.
+/// Deleted channels that are wiped at once: each wipe fills the log as fast as the log takes it.
 const WIPED_AT_ONCE: usize = 2;
 
-/// The owners that live on this node now.
+/// The owners that are alive on this node.
 #[derive(Default)]
 pub struct Owners {
     live: RwLock<HashMap<ShardId, Arc<Owner>>>,
 }
 
 impl Owners {
-    /// The owner of a shard, if this node is it and no other can be.
+    /// The owner of a shard, if this node is it and no other node can be.
     pub fn get(&self, shard: ShardId) -> Option<Arc<Owner>> {
         self.live.read().get(&shard).filter(|owner| owner.serves() && owner.fence.is_live()).cloned()
     }
@@ -80,16 +80,16 @@ pub struct Hosting {
     pub owners: Arc<Owners>,
     pub shard: ShardId,
     pub group: Group,
-    /// The shortest election time-out.
+    /// The shortest election timeout.
     pub election_min: Duration,
     pub stop: CancellationToken,
     /// When the last ownership of this node ended.
     pub ended: Mutex<Option<Instant>>,
-    /// What is left of the last ownership, when the task that looked after it panicked.
+    /// Tasks of the last ownership that may still be running.
     pub left: Mutex<Option<TaskTracker>>,
 }
 
-/// An ownership that stands. However it ends, also by a panic, the right ends with it.
+/// An ownership in progress. However it ends, even by a panic, its rights end with it.
 struct Standing<'a> {
     hosting: &'a Hosting,
     owner: &'a Arc<Owner>,
@@ -123,7 +123,7 @@ impl Hosting {
                 give_leadership_away(&self.group, &*self.context.nodes).await;
             }
             if let Some(epoch) = epoch.filter(|_| self.context.directory.is_fresh()) {
-                // A term has one leader: nobody else has counted since an ownership that ended within it.
+                // Kept within a term: it has one leader, so nobody else has counted since its last ownership.
                 let kept = counted.take().filter(|(of, _)| *of == epoch);
                 let (_, buckets) = counted.insert(kept.unwrap_or_else(|| (epoch, Arc::default())));
                 self.own(epoch, buckets.clone(), &mut leadership).await;
@@ -135,13 +135,13 @@ impl Hosting {
                         return;
                     }
                 }
-                // An ownership that ended within its term begins anew.
+                // An ownership that ended within its term is begun again.
                 () = tokio::time::sleep(FENCE_EVERY * 2), if epoch.is_some() => {}
             }
         }
     }
 
-    /// Lives through one ownership.
+    /// Runs one ownership to its end.
     async fn own(
         &self,
         epoch: Epoch,
@@ -151,7 +151,7 @@ impl Hosting {
         let began = Instant::now();
         let Some(owner) = self.begin(epoch, buckets).await else { return };
         let standing = Standing { hosting: self, owner: &owner };
-        // Before any call can reach it: one would start a task for its channel, and the recovery a second one beside it.
+        // Before any call can arrive: a call would start a task for its channel, and the recovery a second one.
         let recovered = owner.recover_channels();
         self.owners.live.write().insert(self.shard, owner.clone());
         metrics::histogram!("gateway_failover_seconds").record(began.elapsed().as_secs_f64());
@@ -212,12 +212,12 @@ impl Hosting {
         }
         drop(standing);
         self.left_behind().await;
-        // Once more, as a task of it may have handed it over meanwhile.
+        // Once more: the take-over task may have added the deliveries after the first removal.
         self.context.deliveries.remove(&owner);
         tracing::info!(shard = self.shard, epoch, "this node no longer owns the shard");
     }
 
-    /// Waits until all tasks of the last ownership have ended: two that follow each other in one term must not overlap.
+    /// Waits until all tasks of the last ownership have ended: two ownerships of one term must not overlap.
     async fn left_behind(&self) {
         let left = self.left.lock().clone();
         if let Some(tasks) = left {
@@ -226,13 +226,13 @@ impl Hosting {
         }
     }
 
-    /// Makes an owner over a state that shows everything that was committed before it, also by an earlier ownership of
-    /// the same term whose last entries were in doubt.
+    /// Makes an owner over a state that contains everything committed before, even by an earlier ownership of the same
+    /// term whose last entries were in doubt.
     async fn begin(&self, epoch: Epoch, buckets: Arc<Mutex<Buckets>>) -> Option<Arc<Owner>> {
         let barrier = Batch { version: BATCH_VERSION, epoch, node: self.context.node, commands: Vec::new() };
         let entry = msgpack::to_vec_named(&barrier).expect("a batch of plain fields is always written");
         let answer = self.group.propose(Bytes::from(entry), Instant::now() + BARRIER_PATIENCE).await.ok()?;
-        // The leadership may have been lost and won again meanwhile: then the barrier is of the past.
+        // If the leadership was lost and won again meanwhile, the barrier is of an earlier term.
         if !matches!(msgpack::from_slice(&answer), Ok(BatchReply::Replies(..))) {
             return None;
         }
@@ -284,7 +284,7 @@ impl Hosting {
         }))
     }
 
-    /// What becomes of committed commands: deliveries are announced to those of the node, events for streams to those who wait at `streams`.
+    /// Carries out effects: announces deliveries to the node's engine, and relayed events to `streams`.
     fn effects_carried_out(&self, epoch: Epoch, streams: Arc<Streams>) -> CarryOut {
         let (context, shard) = (self.context.clone(), self.shard);
         Box::new(move |effects| {
@@ -299,8 +299,8 @@ impl Hosting {
         })
     }
 
-    /// The node that led the group before this one, and how long ago it was heard last; `None` when none did since this node
-    /// owned it, or started.
+    /// The node that led the group before this one, and how long ago it was last heard; `None` if no other node has led
+    /// since this node started, or last owned the shard.
     fn former_owner(&self) -> Option<(NodeId, Duration)> {
         let (from, heard) = self.group.led_by()?;
         let since = self.ended.lock().is_none_or(|ended| heard > ended);
@@ -320,10 +320,10 @@ async fn say_formed(owner: Arc<Owner>) {
 }
 
 /// Moves the leadership to the node that should have it, once that node has been up and caught up for a while; at once
-/// when this node should not have it any longer.
+/// if this node should not lead any more.
 async fn keep_leader_placed(owner: Arc<Owner>) {
     let mut seen_ready = 0;
-    // Since when the leadership would have moved if nobody were pairing.
+    // Since when a move of the leadership is pending.
     let mut held_since: Option<Instant> = None;
     let mut checks = supervise::ticks(PLACE_CHECK);
     loop {
@@ -336,12 +336,12 @@ async fn keep_leader_placed(owner: Arc<Owner>) {
         };
         seen_ready = if owner.serves() { seen_ready + 1 } else { 0 };
         if seen_ready >= SETTLED_CHECKS || (at_once && seen_ready > 0) {
-            // Somebody may be looking at a code that the next owner would not know.
+            // A user may be looking at a code that the next owner would not know.
             let held = *held_since.get_or_insert_with(Instant::now);
             if !at_once && owner.status_counts.count(Status::Qr) > 0 && held.elapsed() < HOLD_PATIENCE {
                 continue;
             }
-            // One after the other: callers wait for one shard at a time.
+            // One transfer at a time, so that callers wait for one shard at a time.
             let Ok(_permit) = owner.node.transferring.acquire().await else { return };
             if !at_once && !takes_one_more(&owner, target, held.elapsed() >= HOLD_PATIENCE).await {
                 continue;
@@ -356,10 +356,10 @@ async fn keep_leader_placed(owner: Arc<Owner>) {
     }
 }
 
-/// Whether a node that should lead may be given the leadership of a shard now. One that has just come back has nothing
-/// in its memory and may have to log in thousands of channels: it gets its leaderships a few at a time, from all nodes
-/// together, each when it has warmed up from the one before. A node that is never done with that (`waited_enough`) gets
-/// them all the same.
+/// Whether the wanted node may be given the leadership of one more shard now. A node that has just come back has empty
+/// caches and may have to log in thousands of channels, so it gets its leaderships a few at a time, over all nodes:
+/// each one when it has warmed up from the one before. A node that never finishes warming up gets them all the same
+/// (`waited_enough`).
 async fn takes_one_more(owner: &Owner, target: NodeId, waited_enough: bool) -> bool {
     let node_status = owner.node.nodes.status_of(target, Instant::now() + STATUS_PATIENCE).await;
     node_status.is_some_and(|node_status| node_status.ready && (!node_status.warming_up || waited_enough))
@@ -371,7 +371,7 @@ struct Wish {
     at_once: bool,
 }
 
-/// The node that should lead instead of this one, if it is ready for it.
+/// The node that should lead instead of this one, if it is ready.
 async fn wished_leader(owner: &Owner) -> Option<Wish> {
     let own = owner.node.node;
     let (place, able, own_leads) = owner.node.directory.read(|state| {
@@ -382,10 +382,10 @@ async fn wished_leader(owner: &Owner) -> Option<Wish> {
     });
     let place = place?;
     if !own_leads && place.replicas.contains(&own) && !owner.node.nodes.is_drained_of_callers() {
-        // Balancers have to hear first that this node takes no more.
+        // Load balancers have to learn first that this node takes no more calls.
         return None;
     }
-    // A node whose disk is nearly full takes nothing for the shard; another one may.
+    // A node whose disk is nearly full accepts nothing for the shard; another one may.
     let rooms = &owner.node.rooms;
     let has_room = |node: &NodeId| !rooms.is_full(*node);
     let able: Vec<NodeId> = able.into_iter().filter(|node| *node == own || has_room(node)).collect();
@@ -405,10 +405,10 @@ async fn wished_leader(owner: &Owner) -> Option<Wish> {
     None
 }
 
-/// Closes an owner's sessions in order and gives the leadership to `target`.
+/// Closes an owner's sessions in order and transfers the leadership to `target`.
 pub async fn transfer_leadership(owner: &Arc<Owner>, target: NodeId) {
     if !owner.begin_closing() {
-        // The transfer that runs already ends the ownership, whether or not it succeeds.
+        // The transfer in progress ends the ownership, whether or not it succeeds.
         let _ = tokio::time::timeout(CLOSE_PATIENCE + TRANSFER_PATIENCE, owner.lost.cancelled()).await;
         return;
     }
@@ -422,12 +422,12 @@ pub async fn transfer_leadership(owner: &Arc<Owner>, target: NodeId) {
         && !owner.lost.is_cancelled()
     {
         tracing::warn!(shard = owner.shard, target, %error, "the leadership was not transferred");
-        // The ownership begins anew, once all that belonged to this one has ended.
+        // The ownership begins again once all tasks of this one have ended.
         owner.lost.cancel();
     }
 }
 
-/// Wipes channels as the directory deletes them, and those that were deleted while no owner was there to see it.
+/// Wipes channels as the directory deletes them, and those that were deleted while no owner was watching.
 async fn watch_directory(owner: Arc<Owner>) {
     let mut changes = owner.node.directory.changes();
     wipe_deleted(&owner).await;
@@ -462,7 +462,7 @@ async fn wipe_deleted(owner: &Arc<Owner>) {
     }
 }
 
-/// All of a deleted account's channels end at once; what they have stored is wiped a few channels at a time.
+/// All channels of a deleted account end at once; their stored data is wiped a few channels at a time.
 fn wipe_soon(owner: &Arc<Owner>, customer: CustomerId, channel: ChannelId) {
     let wiping = owner.clone();
     owner.tasks.spawn(async move { wiping.wipe(customer, channel).await });

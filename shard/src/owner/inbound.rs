@@ -1,4 +1,4 @@
-//! What the network sends to a channel: committed first, acknowledged after.
+//! Items that the network sends to a channel: committed first, acknowledged afterwards.
 
 use model::address::{Address, AddressKind};
 use model::event::{EventId, NetworkItem};
@@ -25,15 +25,15 @@ use crate::records::{MessageRow, decode};
 use crate::trace::{self, Kind, Place};
 use crate::{keys, sameness};
 
-/// Bytes of a message's events with their deliveries at most: with its row they go into one log entry. What the network
-/// delivers is within [`InboundItem::fit`] here, but JSON may take six times the bytes of a text.
+/// Maximum bytes of a message's events with their deliveries; together with its row they go into one log entry. The
+/// item is within [`InboundItem::fit`] here, but JSON may take six times the bytes of a text.
 const LARGEST_EVENT: usize = 512 << 10;
 
-/// Tells the event of a recovered message from that of the undecryptable one.
+/// Distinguishes the event of a recovered message from that of the undecryptable one.
 const RECOVERED: &str = "recovered";
 
 impl Channel {
-    /// Adds an item to the turn; it is acknowledged once the turn is committed. `is_cut` when it said more.
+    /// Adds an item to the batch; it is acknowledged once the batch is committed. `is_cut`: the item was truncated.
     pub fn take_inbound(&mut self, batch: &mut Batch, item: InboundItem, is_cut: bool) {
         failpoint::reach(Point::InboundBeforeCommit);
         let InboundItem { id, at, kind } = item;
@@ -54,13 +54,13 @@ impl Channel {
         if let (true, Some(phone)) = (message.from.is_lid(), &message.from_phone) {
             self.learn_lid(batch, message.from.clone(), phone.clone(), at);
         }
-        // Messages of one id may come from several people, at the same time. As the network gave them, so that a repeat is
-        // named alike.
+        // Several people may send messages of one id at the same time, so chat and author are part of the event id: as
+        // the network gave them, so that a repeat gets the same id.
         let is_named = self.owner.node.directory.format() >= Format::THIRD;
         let named = is_named.then(|| format!("|{}|{}", message.chat, message.from));
         let sender = self.sender_of(&message, batch);
         let is_group = self.is_group(&message.chat);
-        // A direct conversation goes by the best address of the peer, as replies to it do.
+        // A direct chat is named by the peer's best address, as replies to it are.
         let chat = if is_group || message.chat != message.from { message.chat } else { sender.from().clone() };
         let now = Timestamp::now();
         let id = RowId::new();
@@ -77,7 +77,7 @@ impl Channel {
             from_resolved: sender.is_resolved(),
             from_lid: sender.lid().cloned(),
             from_phone: sender.phone_address().cloned(),
-            // A group's messages come to its members: to this channel.
+            // A group's messages are addressed to its members, here to this channel.
             to: if is_group { self.own_address() } else { message.to },
             push_name: message.push_name,
             content: message.content,
@@ -128,14 +128,14 @@ impl Channel {
         self.read_at_once(batch, &row);
     }
 
-    /// Whoever writes becomes a contact, by the name that came along.
+    /// Makes the author a contact, under the name that came with the message.
     fn meet(&self, batch: &mut Batch, row: &MessageRow) {
         self.project_in(batch, row.occurred_at, |rows, context| {
             contacts::met(&row.from, row.from_lid.as_ref(), row.push_name.as_deref(), rows, context);
         });
     }
 
-    /// What the channel's own phone wrote stands beside what was sent from here, told apart by `source`.
+    /// Stores a message that the channel's own phone wrote beside those sent here; `source` distinguishes them.
     fn receive_own(&mut self, batch: &mut Batch, message: InboundMessage, at: Timestamp) {
         let own = self.own_address();
         let is_group = self.is_group(&message.chat);
@@ -169,7 +169,7 @@ impl Channel {
         let told = |row: &MessageRow| -> Vec<NewEvent> {
             let sent = is_told.then(|| sent_payload(row, SendSource::Device, at));
             let payloads = sent.into_iter().chain(reaction_payload(row, Sender::phone(own.clone()), true, at));
-            // What it said is told of apart, should it be readable later.
+            // The text of an undecryptable message may come later: its events then need other ids.
             let is_unread = matches!(row.content, Content::Undecryptable { .. });
             let status = if is_unread { row.content.type_name() } else { "" };
             let of_network =
@@ -186,8 +186,8 @@ impl Channel {
         batch.commands.push(Command::ReceiveOwn { customer: self.row.customer, message, events });
     }
 
-    /// Brings the addresses inside a message to those that the rest of the row bears: the message that it is about
-    /// stands in the same conversation, and a quoted author is named as an author is.
+    /// Replaces the addresses inside a message by those that the row uses: the message that it refers to is in the same
+    /// chat, and a quoted author is named like any author.
     fn settle_addresses(&self, batch: &Batch, row: &mut MessageRow) {
         if let Some(target) = row.content.target_mut() {
             target.remote_jid.clone_from(&row.chat);
@@ -197,7 +197,7 @@ impl Channel {
         }
     }
 
-    /// The undecryptable message that this one is the text of.
+    /// The stored undecryptable message whose text this one brings.
     fn undecryptable(&self, batch: &Batch, row: &MessageRow) -> Option<MessageRow> {
         let is_news = |content: &Content| !matches!(content, Content::Undecryptable { .. });
         if !is_news(&row.content) {
@@ -217,7 +217,7 @@ impl Channel {
         chat.kind(&self.owner.node.suffixes) == AddressKind::Group
     }
 
-    /// Under which addresses a sender is shown: the phone where it is known, else the LID.
+    /// The addresses under which a sender is shown: the phone address if it is known, else the LID.
     fn sender_of(&self, message: &InboundMessage, batch: &Batch) -> Sender {
         let lid = match message.from.kind(&self.owner.node.suffixes) {
             AddressKind::Lid => message.from.clone(),
@@ -234,7 +234,7 @@ impl Channel {
         batch.learned(lid).or_else(|| self.phone_behind(lid))
     }
 
-    /// The phone address, where a LID's is known; any other address as it is.
+    /// The phone address of a LID, if it is known; any other address unchanged.
     pub fn best_address(&self, batch: &Batch, address: &Address) -> Address {
         let phone = if address.is_lid() { self.known_phone(batch, address) } else { None };
         phone.unwrap_or_else(|| address.clone())
@@ -256,7 +256,7 @@ impl Channel {
         batch.commands.push(Command::LearnLid { channel: self.row.id, lid, phone, at, event });
     }
 
-    /// An event of something that the network sent: the same thing again gets the same id.
+    /// An event about something that the network sent; a repeat gets the same event id.
     pub fn network_event(
         &self,
         network_id: &str,
@@ -271,7 +271,7 @@ impl Channel {
     }
 }
 
-/// Leaves nothing of a message but that it came, and of which type it was.
+/// Removes everything from a message but its arrival and its type.
 fn leave_out(row: &mut MessageRow) {
     row.content = Content::Unknown { raw_type: row.content.type_name().to_owned() };
     row.around = Surroundings::default();
@@ -307,7 +307,7 @@ fn received_payload(
     }))
 }
 
-/// `message.reaction` of a row that is one.
+/// `message.reaction` of a row that holds a reaction.
 pub fn reaction_payload(row: &MessageRow, sender: Sender, from_me: bool, at: Timestamp) -> Option<Payload> {
     let Content::Reaction { target, emoji } = &row.content else { return None };
     let participant = row.is_group.then(|| sender.from().clone());
@@ -323,7 +323,7 @@ pub fn reaction_payload(row: &MessageRow, sender: Sender, from_me: bool, at: Tim
 }
 
 impl Batch {
-    /// The phone address behind a LID, when this very turn learns it.
+    /// The phone address of a LID, if this batch learns it.
     fn learned(&self, lid: &Address) -> Option<Address> {
         self.commands.iter().rev().find_map(|command| match command {
             Command::LearnLid { lid: known, phone, .. } if known == lid => Some(phone.clone()),
@@ -331,7 +331,7 @@ impl Batch {
         })
     }
 
-    /// The rows of messages of an id that this very turn receives, the last one first.
+    /// The rows of messages of an id that this batch receives, last one first.
     fn received(&self, id: &MessageId) -> impl Iterator<Item = MessageRow> {
         self.commands.iter().rev().filter_map(move |command| match command {
             Command::Receive { message, .. } | Command::Recover { message, .. } if message.message_id == *id => {

@@ -1,8 +1,8 @@
-//! Ends the sends that an earlier owner left in the outbox of a channel that has ended: it died, or lost its right,
-//! after the channel's move was committed and before all of its sends had.
+//! Fails the sends that an earlier owner left in the outbox of an ended channel: that owner died, or lost the
+//! leadership, after the commit of the channel's transition and before the commit that failed all of its sends.
 //!
-//! A channel's task does so before anything else, so that no call is answered before it is done. Channels that nobody calls
-//! are looked for when an ownership begins.
+//! A channel's task does this first, before it answers any call. Channels that nobody calls are searched for when an
+//! ownership begins.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,21 +21,20 @@ use crate::command::Command;
 use crate::keys;
 use crate::records::{ChannelRow, Failure, OutboxEntry, decode};
 
-/// Entries that are read at a time: each may hold as much as a send may say.
+/// Entries read at a time: each may be as large as a send.
 const ROWS: usize = 16;
 
-/// What one submission should not exceed; an event names all endpoints that want it.
+/// Target size of a submission in bytes; an event names all endpoints that want it.
 const BYTES: usize = 256 * 1024;
 
-/// Channels that are seen to at once.
+/// Channels processed at once.
 const CHANNELS: usize = 8;
 
-/// How long one channel may take before the next one is begun.
+/// How long one channel may take before the next one is started.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Channel {
-    /// Ends what stands in the outbox of a channel that may have nothing there. From where it is, in portions: it was not
-    /// loaded, and never will be.
+    /// Fails the sends of a channel whose outbox should be empty. It is not loaded: this reads the store, in portions.
     pub(super) async fn end_left_sends(&mut self) -> Result<(), LeadershipLost> {
         if self.row.holds_sends() || self.row.deleted {
             return Ok(());
@@ -67,7 +66,7 @@ impl Channel {
     }
 }
 
-/// About how much room a command takes in the log.
+/// Approximate bytes of a command in the log.
 fn weight(command: &Command) -> usize {
     let Command::Settle { events, projected, .. } = command else { return 0 };
     let events = events.iter().map(|event| event.weight() + 500);
@@ -75,7 +74,7 @@ fn weight(command: &Command) -> usize {
     events.sum::<usize>() + rows.sum::<usize>()
 }
 
-/// Has the channels seen to whose outbox should be empty and is not.
+/// Finds the channels whose outbox should be empty and is not, and has their sends failed.
 pub async fn run(owner: Arc<Owner>) {
     let reader = owner.reader.clone();
     let looking = supervise::on_thread(move || left_behind(&reader));
@@ -90,7 +89,7 @@ pub async fn run(owner: Arc<Owner>) {
     let see_to = |(customer, channel)| {
         let owner = owner.clone();
         async move {
-            // Whatever is asked of the channel's task waits for it.
+            // Any work for the channel's task waits until it has failed these sends.
             let asked = Work::CheckSend { to: None };
             let (request, deadline) = (RequestId::mint(), Instant::now() + PATIENCE);
             let work = owner.work(customer, channel, asked, Uuid::new_v4(), request, deadline);
@@ -100,7 +99,7 @@ pub async fn run(owner: Arc<Owner>) {
     stream::iter(left).map(see_to).buffer_unordered(CHANNELS).collect::<()>().await;
 }
 
-/// The channels whose outbox should be empty and is not. Looks at one entry of each outbox.
+/// The channels whose outbox should be empty and is not. Reads one entry of each outbox.
 fn left_behind(view: &dyn View) -> Vec<(CustomerId, ChannelId)> {
     let (mut from, to) = keys::outboxes();
     let mut left = Vec::new();
@@ -138,7 +137,7 @@ mod tests {
         channel(Status::StoppedByUser, Reason::User, 0);
         channel(Status::Reconnecting, Reason::Network, 2);
         channel(Status::Disconnected, Reason::NoWorker, 2);
-        // A person has still to say how it goes on.
+        // A person still has to decide how this channel goes on.
         channel(Status::StoppedByUser, Reason::Restored, 2);
         let mut found = left_behind(&state);
         found.sort_unstable();

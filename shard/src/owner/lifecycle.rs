@@ -1,4 +1,4 @@
-//! A channel's status at its owner: moves, and sessions that open and end.
+//! A channel's status at its owner: transitions, and the opening and closing of sessions.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,54 +26,54 @@ use crate::machine::credentials_to_thin;
 use crate::picture;
 use crate::records::Failure;
 
-/// How long a login may take (T9).
+/// Timeout of a login (T9).
 pub const LOGIN_PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long reconnecting goes on (T15).
+/// How long a channel keeps trying to reconnect (T15).
 const RECONNECT_BUDGET: Duration = Duration::from_secs(24 * 3600);
 
-/// How long a replaced session rests before its one retry (T23), and how soon a second replacement is a loop (T24).
+/// Delay before the one retry of a replaced session (T23), and when a second replacement is a loop (T24).
 const REPLACED_REST: Duration = Duration::from_secs(30);
 const REPLACED_LOOP: Duration = Duration::from_secs(10 * 60);
 
-/// How soon a channel without a slot asks again (T16).
+/// How soon a channel without a slot tries again (T16).
 const SLOT_RETRY: Duration = Duration::from_secs(5);
 
-/// How soon it is looked again whether the directory can be gone by: its copy is confirmed twice a second.
+/// How soon the age of the directory's copy is checked again; the copy is confirmed twice a second.
 const DIRECTORY_RETRY: Duration = Duration::from_millis(250);
 
-/// How many times a pairing session may be lost before the pairing is given up (T6).
+/// Lost pairing sessions after which a pairing is given up (T6).
 const PAIRING_LOSSES: u32 = 5;
 
-/// Between a lost pairing session and the next.
+/// Delay between a lost pairing session and the next.
 const PAIRING_RETRY: Duration = Duration::from_millis(500);
 
-/// How long an orderly close may take, and an unlink at the network (T28).
+/// Timeouts of an orderly close and of an unlink at the network (T28).
 const DRAIN_PATIENCE: Duration = Duration::from_secs(2);
 const LOGOUT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a driver may take to begin to open a session, and how long where the caller of a logout waits for it.
+/// How long a driver may take to begin to open a session, and how long if the caller of a logout waits for it.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);
 const UNLINK_OPENING: Duration = Duration::from_secs(1);
 
-/// How many events a session may have waiting: more than a driver sends without acknowledgement.
+/// Capacity of a session's event queue: more than a driver sends without acknowledgement.
 const EVENT_QUEUE: usize = network::driver::EVENT_WINDOW * 2;
 
-/// When a replacement was that an earlier owner noted, if another one now would be a loop (T24). One that seems to be still to come was
-/// noted by a wrong clock, and counts for nothing.
+/// When a replacement that an earlier owner recorded happened, if another one now would be a loop (T24). A time in the
+/// future comes from a wrong clock and is ignored.
 pub fn replaced_lately(at: Timestamp, now: Timestamp) -> Option<Instant> {
     let ago = (at <= now).then(|| now.since(at)).filter(|ago| *ago < REPLACED_LOOP)?;
     Instant::now().checked_sub(ago)
 }
 
-/// Until when a code that has just come can be scanned; `None` where this node's clock cannot tell, and it is until the next one: a
-/// code that is over before it comes was timed by the network's clock, which is behind this one.
+/// Until when a new code can be scanned. `None`, which means until the next code, if this node's clock cannot tell: a
+/// code that is expired on arrival comes from a network clock that is behind this node's.
 fn scannable_until(expires_at: Timestamp, now: Timestamp) -> Option<Instant> {
     let left = expires_at.since(now);
     Instant::now().checked_add(left).filter(|_| !left.is_zero())
 }
 
-/// What comes with an explicit move.
+/// Additional data of an explicit transition.
 #[derive(Clone, Debug, Default)]
 pub struct Extra {
     pub identity: Option<Identity>,
@@ -83,7 +83,7 @@ pub struct Extra {
 }
 
 impl Extra {
-    /// Who the network says that the channel is, within bounds. Where its number cannot be kept, it stays who it was.
+    /// The identity that the network reports, within bounds. Without a valid number, the old identity stays.
     pub fn identified(mut identity: Identity) -> Self {
         if let Fit::Beyond(reason) = identity.fit() {
             metrics::counter!("gateway_inbound_beyond_bounds_total", "what" => reason).increment(1);
@@ -94,11 +94,11 @@ impl Extra {
 }
 
 impl Channel {
-    /// Takes over what an earlier owner left (T11 and its kin).
+    /// Takes over what an earlier owner left (T11 and related transitions).
     pub async fn recover(&mut self) -> Result<(), LeadershipLost> {
         match self.row.status {
             Status::Connected => self.go_on(Trigger::OwnerLost).await?,
-            // Paired, and the owner died before it could say so.
+            // Paired, but the owner died before it could commit that.
             Status::Qr if self.row.credentials => self.go_on(Trigger::Paired).await?,
             Status::Qr => self.start_at = Some(self.book_start()),
             Status::Connecting | Status::Reconnecting => self.start_at = Some(self.book_start()),
@@ -108,7 +108,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Makes a move if the table permits it. Commits it with its events, then does what the new status asks for.
+    /// Makes a transition if the table permits it: commits it with its events, then does what the new status requires.
     pub async fn transition(
         &mut self,
         trigger: Trigger,
@@ -142,25 +142,24 @@ impl Channel {
         };
         match self.commit(Command::Move(command.clone())).await? {
             Reply::Done => {}
-            // Only this task moves the channel, so that another version means another owner.
             Reply::ChannelDeleted => {
                 self.end_session();
                 return Ok(Err(Refusal::Invalid));
             }
-            // No entry can hold it, and one of another owner could not either: the attempt comes to nothing, and the
-            // ownership of the shard goes on.
+            // No entry can hold the command, nor could an entry of another owner: only the attempt fails.
             Reply::TooLarge => {
                 self.end_session();
                 self.failures += 1;
                 self.start_at = Some(Instant::now() + self.backoff());
                 return Ok(Err(Refusal::Invalid));
             }
+            // Only this task moves the channel, so any other reply, such as for another version, means another owner.
             _ => return Err(LeadershipLost),
         }
         if let Some(closed) = closed {
             closed.wiped();
         }
-        // A first move makes the row.
+        // The first transition creates the row; until then the channel is not counted.
         if self.row.version > 0 || self.row.credentials {
             self.owner.status_counts.leaves(from);
         }
@@ -175,16 +174,16 @@ impl Channel {
         Ok(Ok(()))
     }
 
-    /// Nothing that the last session still writes is kept, neither behind a wipe nor behind what the next session reads. None where
-    /// nothing of that session is left.
+    /// Makes the store refuse later writes of the last session, so that none comes after a wipe or after the next
+    /// session has read. `None` if nothing of that session is left.
     pub async fn close_state(&mut self) -> Option<Closed> {
         let auth = std::mem::take(&mut self.auth).upgrade()?;
         Some(auth.close().await)
     }
 
-    /// Deletes most of what a driver keeps of the channel, in portions, so that the move itself has to wipe only a few rows: a
-    /// driver of a real network keeps tens of thousands. What says that the channel can log in goes last, with the move: an
-    /// owner that dies in between leaves a channel that its successor brings to the same end.
+    /// Deletes most of what a driver keeps of the channel, in portions, so that the transition itself has to wipe only
+    /// a few rows: a driver of a real network keeps tens of thousands. The row that lets the channel log in goes last,
+    /// with the transition: if the owner dies in between, its successor brings the channel to the same end.
     async fn thin_credentials(&mut self) -> Result<(), LeadershipLost> {
         loop {
             let writes = credentials_to_thin(&self.owner.reader, self.row.id);
@@ -226,7 +225,7 @@ impl Channel {
         payloads.into_iter().map(|payload| self.event(payload, About::default(), now)).collect()
     }
 
-    /// An event that the gateway itself brings about.
+    /// An event that the gateway itself causes.
     pub fn event(&self, payload: Payload, about: About, now: Timestamp) -> NewEvent {
         self.event_of_id(EventId::mint(now, rand::random()), payload, about, now)
     }
@@ -236,7 +235,7 @@ impl Channel {
         events::make(&self.owner.node.directory, self.row.customer, event, about)
     }
 
-    /// What a status asks for, once it is reached.
+    /// Does what a new status requires.
     async fn on_enter(&mut self, step: &Step, trigger: Trigger) -> Result<(), LeadershipLost> {
         self.start_at = None;
         self.resume_at = None;
@@ -252,7 +251,7 @@ impl Channel {
                 self.open_session().await?;
             }
             Status::Connecting => match trigger {
-                // The pairing's own session goes on to log in; after a fail-over there is none.
+                // The pairing's own session goes on to log in; after a failover there is none.
                 Trigger::Paired if self.running.is_some() => {}
                 Trigger::PlannedMove => {}
                 _ => {
@@ -265,7 +264,7 @@ impl Channel {
                 self.end_session();
                 let paced = self.book_start();
                 self.start_at = Some(match trigger {
-                    // Recovering the channel is the first attempt.
+                    // The recovery is the first attempt, so there is no backoff.
                     Trigger::OwnerLost => paced,
                     _ => paced.max(Instant::now() + self.backoff()),
                 });
@@ -294,7 +293,7 @@ impl Channel {
         Ok(())
     }
 
-    /// When the next start may happen, among those of the node's other channels. The one that was booked before is given back.
+    /// Books the channel's next start among those of the node's other channels, and releases the one booked before.
     fn book_start(&mut self) -> Instant {
         self.booking = None;
         self.booking.insert(self.owner.node.start_limiter.book()).at()
@@ -304,13 +303,13 @@ impl Channel {
         reconnect_delay(self.failures, self.reconnecting_for(), rand::random())
     }
 
-    /// For how long this owner has been trying to reconnect. A clock that is set must not end the channel, so what owners
-    /// before this one have tried does not count.
+    /// How long this owner has been trying to reconnect. Attempts of earlier owners do not count: their times are of
+    /// the wall clock, and a clock that is set must not end the channel.
     fn reconnecting_for(&self) -> Duration {
         self.reconnecting_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Ends the session at once, and with it the code that it showed: nobody can scan that any more.
+    /// Ends the session at once, and drops the code that it showed, which nobody can scan any more.
     pub fn end_session(&mut self) {
         self.operations.interrupted();
         self.qr = None;
@@ -319,8 +318,8 @@ impl Channel {
         }
     }
 
-    /// Closes the session in order, so that the network knows, and settles what it had answered by then. One that logs in
-    /// is closed as well: its login must not come after the next owner's.
+    /// Closes the session in order, so that the network knows, and settles what it had answered by then. A session that
+    /// is logging in is closed as well: its login must not come after the next owner's.
     pub async fn close_in_order(&mut self) -> Result<(), LeadershipLost> {
         self.operations.interrupted();
         let Some(mut running) = self.running.take() else { return Ok(()) };
@@ -333,15 +332,15 @@ impl Channel {
             match event {
                 SessionEvent::Accepted { id, at, recipients } => self.settle_accepted(&mut batch, &id, at, recipients),
                 SessionEvent::Refused { id, refused } => self.settle_refused(&mut batch, &id, *refused),
-                // What came in and was not acknowledged comes again.
+                // Inbound items that were not acknowledged are delivered again.
                 _ => {}
             }
         }
-        // Before the move that may end the channel: the next owner would not know what the network had taken.
+        // Committed before the transition that may end the channel: the next owner would not know the verdicts.
         self.finish_immediately(batch).await
     }
 
-    /// Ends the session as the reason for it permits: an unlink is told to the network, all else ends at once.
+    /// Ends the session as `trigger` requires: after a logout the network is told; otherwise it ends at once.
     fn close_session(&mut self, trigger: Trigger) {
         self.operations.interrupted();
         let Some(running) = self.running.take() else { return };
@@ -354,7 +353,7 @@ impl Channel {
         }
     }
 
-    /// Opens a session for the status that the channel is in.
+    /// Opens the session that the channel's status requires.
     pub async fn open_session(&mut self) -> Result<(), LeadershipLost> {
         let purpose = match self.row.status {
             Status::Qr => {
@@ -365,7 +364,7 @@ impl Channel {
             _ => return Ok(()),
         };
         if !self.owner.node.directory.is_fresh() {
-            // A copy that hears of nothing does not know which channels were deleted meanwhile.
+            // An outdated copy does not show which channels were deleted meanwhile.
             self.start_at = Some(Instant::now() + DIRECTORY_RETRY);
             return Ok(());
         }
@@ -377,7 +376,7 @@ impl Channel {
         let proxy = match self.proxy() {
             Ok(proxy) => proxy,
             Err(error) => {
-                // Without its proxy it must not go out, and trying again does not help.
+                // The channel must not connect without its proxy, and a retry does not help.
                 tracing::error!(channel = %self.row.id, %error, "no session is opened");
                 return self.go_on(Trigger::AuthState).await;
             }
@@ -392,7 +391,7 @@ impl Channel {
         };
         match self.open(purpose, proxy, slot).await {
             Ok(()) => Ok(()),
-            // The right to speak lapsed for a moment, or for good; in the latter case this task ends by itself.
+            // The fence has passed for a moment, or for good; in the latter case this task is cancelled.
             Err(OpenError::Fenced) => {
                 self.start_at = Some(Instant::now() + PAIRING_RETRY);
                 Ok(())
@@ -401,12 +400,13 @@ impl Channel {
         }
     }
 
-    /// Whether a session may be opened here: another owner may log in at any moment once the leadership is transferred, and a channel that was deleted is about to be wiped.
+    /// Whether a session may be opened here: during a transfer of the leadership another owner may log in at any
+    /// moment, and a deleted channel is about to be wiped.
     fn may_have_session(&self) -> bool {
         !self.owner.is_closing() && !self.owner.is_deleted(self.row.id)
     }
 
-    /// Has the driver open a session, which is the channel's from then on.
+    /// Has the driver open a session, and makes it the channel's session.
     async fn open(&mut self, purpose: Purpose, proxy: Option<String>, slot: SlotGuard) -> Result<(), OpenError> {
         let (sender, receiver) = mpsc::channel(EVENT_QUEUE);
         let auth = Arc::new(ReplicatedAuth::new(self.owner.clone(), self.row.id, self.row.customer));
@@ -427,9 +427,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Begins a login for nothing but to tell the network of a logout, where the channel has no session (T28): with the move,
-    /// its credentials are gone. A session that came from elsewhere may be somebody else's by now, and is left alone until a
-    /// person has had it go on.
+    /// Begins a login only to tell the network of a logout, if the channel has no session (T28): the transition deletes
+    /// its credentials. A restored session may be in use elsewhere by now, and is left alone until a person resumes it.
     pub async fn open_to_unlink(&mut self) {
         let may_log_in = self.running.is_none()
             && self.row.credentials
@@ -447,7 +446,7 @@ impl Channel {
         }
     }
 
-    /// A login attempt or a pairing session came to nothing (T6, T9, T14, T15).
+    /// Handles a failed login attempt, or a lost pairing session (T6, T9, T14, T15).
     pub async fn attempt_failed(&mut self) -> Result<(), LeadershipLost> {
         self.failures += 1;
         match self.row.status {
@@ -470,7 +469,7 @@ impl Channel {
         }
     }
 
-    /// Leaves `disconnected` once there is a slot (T17, T23): without one it would be back at once, with two events for it.
+    /// Leaves `disconnected` once there is a slot (T17, T23): without one it would return at once, with two events.
     pub async fn resume(&mut self) -> Result<(), LeadershipLost> {
         if self.owner.node.slots.is_full() {
             self.resume_at = Some(Instant::now() + SLOT_RETRY);
@@ -480,15 +479,15 @@ impl Channel {
         self.go_on(Trigger::Resume).await
     }
 
-    /// [`Channel::go`] for what happens by itself. Boxed, because it closes a circle of calls: moves open sessions, and
-    /// failing to open one moves.
+    /// [`Channel::transition`] for what happens without a caller. Boxed because the calls are recursive: transitions
+    /// open sessions, and a session that cannot be opened causes a transition.
     pub async fn go_on(&mut self, trigger: Trigger) -> Result<(), LeadershipLost> {
-        // A move that the table refuses here is one that is not needed any more.
+        // A transition that the table refuses here is not needed any more.
         let _ = Box::pin(self.transition(trigger, None)).await?;
         Ok(())
     }
 
-    /// What a session reports about itself.
+    /// Handles what a session reports about itself.
     pub async fn session_event(&mut self, event: SessionEvent) -> Result<(), LeadershipLost> {
         match event {
             SessionEvent::Qr { raw, expires_at, sequence } => {
@@ -527,7 +526,7 @@ impl Channel {
             }
             SessionEvent::Ended(reason) => self.session_ended(reason).await?,
             SessionEvent::Operated { id, result } => self.operated(id, *result).await?,
-            // Callers take these into their batch.
+            // The callers of this function take these into their batch.
             SessionEvent::Accepted { .. } | SessionEvent::Refused { .. } | SessionEvent::Inbound(_) => {}
         }
         Ok(())
@@ -578,15 +577,15 @@ impl Channel {
             EndReason::ClientOutdated => Trigger::ClientOutdated,
             EndReason::AuthState(_) => Trigger::AuthState,
         };
-        // A verdict on a login that the table does not know in this status ends a pairing attempt at most.
+        // If the table has no such transition in this status, the verdict on the login ends at most a pairing attempt.
         match Box::pin(self.transition(trigger, Some(Extra { details, ..Extra::default() }))).await? {
             Ok(()) => Ok(()),
             Err(_) => self.attempt_failed().await,
         }
     }
 
-    /// Closes the session in order for a transfer of the leadership (T12): the next owner opens the session anew, and writes the sends
-    /// that are accepted until then.
+    /// Closes the session in order for a transfer of the leadership (T12). The next owner opens a new session, and
+    /// writes the sends that are accepted until then.
     pub async fn close_for_transfer(&mut self) -> Result<(), LeadershipLost> {
         self.close_in_order().await?;
         let _ = self.transition(Trigger::PlannedMove, None).await?;
@@ -598,10 +597,10 @@ impl Channel {
         self.fail_sends(self.outbox.ids(), "channel_unavailable", why).await
     }
 
-    /// Fails sends that are still in the outbox, and tells of it. Of those that were written nobody knows here whether the
-    /// network took them, and their failure says so instead.
+    /// Fails sends that are still in the outbox, and emits their events. If a send was written, it is unknown here
+    /// whether the network accepted it, and its failure says so.
     pub async fn fail_sends(&mut self, ids: Vec<MessageId>, code: &str, message: &str) -> Result<(), LeadershipLost> {
-        /// Sends that share a submission.
+        /// Sends per submission.
         const AT_ONCE: usize = 100;
         let (failure, doubt) = (Failure::new(code, message), Failure::in_doubt(message));
         for ids in ids.chunks(AT_ONCE) {
@@ -617,7 +616,7 @@ impl Channel {
     }
 }
 
-/// Unlinks a device at the network, once its session has logged in, and ends the session in any case.
+/// Unlinks a device at the network once its session has logged in, and ends the session in any case.
 async fn unlink(session: Arc<dyn Session>, mut events: mpsc::Receiver<SessionEvent>, logged_in: bool) {
     let unlinked = async {
         let mut logged_in = logged_in;

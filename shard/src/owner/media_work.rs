@@ -1,4 +1,4 @@
-//! What the owner of a channel does when it is asked about media.
+//! Requests about media at the owner of a channel.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -29,25 +29,25 @@ use crate::media::command::MediaCommand;
 use crate::media::record::{MediaDirection, MediaRow};
 use crate::settings::SettingsRow;
 
-/// How often media that somebody waits for is looked at.
+/// Poll interval for media that a caller waits for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What is left of a call's time for the answer.
+/// Part of a call's time that is kept for the answer.
 const WAY_BACK: Duration = Duration::from_millis(200);
 
-/// How long a shard may take to say how much media of an account it keeps.
+/// Timeout of a shard's answer about the media that it keeps for an account.
 const COUNT_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Rows of a channel that one page is searched in: a page may come out short rather than read without bound.
+/// Rows of a channel that are searched for one page: a page may be short rather than read without bound.
 const SEARCHED: usize = 5_000;
 
 /// Rows read at a time.
 const CHUNK: usize = 256;
 
-/// Does what is asked.
+/// Handles a request.
 ///
 /// # Errors
-/// What refuses it, or [`LeadershipLost`]: ask the next owner.
+/// Its refusal, or [`LeadershipLost`]: ask the next owner.
 pub async fn work(
     owner: &Arc<Owner>,
     customer: CustomerId,
@@ -99,9 +99,8 @@ impl NodeContext {
         shards
     }
 
-    /// How many bytes of media an account keeps, by shard. A shard that has no owner for a moment is left out: sends do
-    /// not wait for it. Deleted channels count until their shards have wiped them. Empty while the cluster's format
-    /// knows no quotas.
+    /// How many bytes of media an account keeps, by shard. A shard without an owner is left out: sends do not wait for
+    /// it. Deleted channels count until their shards have wiped them. Empty while the cluster's format has no quotas.
     pub async fn media_kept(&self, customer: CustomerId, id: &RequestId, deadline: Instant) -> BTreeMap<ShardId, u64> {
         if !self.media.counts() {
             return BTreeMap::new();
@@ -119,8 +118,8 @@ impl NodeContext {
         join_all(asks).await.into_iter().flatten().collect()
     }
 
-    /// Whether what all shards keep of an account's media fills its quota: then what the network has stays there, also when
-    /// somebody asks for it.
+    /// Whether the media that all shards keep for an account fills its quota. New media then stays at the network, even
+    /// if somebody asks for it.
     pub async fn is_full_of_media(&self, customer: CustomerId) -> bool {
         let kept = self.media_kept(customer, &RequestId::mint(), Instant::now() + COUNT_PATIENCE).await;
         self.media.counts() && kept.into_values().sum::<u64>() >= self.allowed(customer, Quota::MediaBytes)
@@ -128,14 +127,14 @@ impl NodeContext {
 }
 
 impl Owner {
-    /// Whether what this shard alone keeps of an account's media fills its quota: then what comes in is not fetched by
-    /// itself, and stays at the network until somebody asks for it.
+    /// Whether the media that this shard alone keeps for an account fills its quota. Inbound media is then not
+    /// downloaded automatically, and stays at the network until somebody asks for it.
     pub fn has_no_room_for_media(&self, customer: CustomerId) -> bool {
         self.node.media.counts() && kept_bytes(&self.reader, customer) >= self.node.allowed(customer, Quota::MediaBytes)
     }
 }
 
-/// A new row as the channel and the cluster have it kept.
+/// A new row with the channel's retention and the cluster's counting of quotas.
 fn settled(owner: &Owner, mut row: Box<MediaRow>) -> Box<MediaRow> {
     let settings = SettingsRow::of(&owner.reader, row.channel).settings;
     row.kept_for_at_most(owner.node.media.retention_of(&settings));
@@ -143,12 +142,12 @@ fn settled(owner: &Owner, mut row: Box<MediaRow>) -> Box<MediaRow> {
     row
 }
 
-/// Deletes media that was found, and yields its row as it was; `again` when the same call may have done so before.
+/// Deletes media, and returns its row as it was; `again` if an earlier attempt of the call may have deleted it.
 async fn delete(owner: &Owner, found: Option<MediaRow>, again: bool) -> Result<Option<MediaRow>, LeadershipLost> {
     let Some(row) = found.filter(|row| again || !row.deleted) else { return Ok(None) };
     let (channel, id) = (row.channel, row.id);
     let reply = commit(owner, MediaCommand::Delete { channel, id, at: Timestamp::now() }).await?;
-    // `Unchanged` says that another call has deleted it first.
+    // `Unchanged` means that another call deleted it first.
     let answers = again || reply != Reply::Unchanged;
     Ok(answers.then_some(MediaRow { deleted: false, ..row }))
 }
@@ -162,9 +161,9 @@ fn find(owner: &Owner, customer: CustomerId, channel: ChannelId, id: MediaId) ->
     (row.customer == customer).then_some(row)
 }
 
-/// Waits for bytes that are still on their way; whoever fetches them commits the row as `ready`, or gives up. Where many wait
-/// for media of the account already, or it has no room for these, the row is given as it is: anybody may follow a link, as
-/// often as he likes.
+/// Waits for bytes that are still on their way; their download commits the row as `ready`, or gives up. Returns the row
+/// as it is if many callers wait for the account's media already, or the account has no room: anybody may follow a
+/// link, any number of times.
 async fn wait(
     owner: &Arc<Owner>,
     customer: CustomerId,
@@ -178,7 +177,7 @@ async fn wait(
     if find(owner, customer, channel, id).is_some_and(|row| row.may_come()) {
         owner.fetch_soon(customer, channel, id, place.is_some().then_some(ended)).await;
     }
-    // After any other end the network is asked again.
+    // After any other outcome the network is asked again.
     let mut no_room = pin!(async {
         if !matches!(end.await, Ok(FetchEnd::NoRoom)) {
             pending::<()>().await;
@@ -197,7 +196,7 @@ async fn wait(
     }
 }
 
-/// A page of what still has its bytes, or will.
+/// A page of media that has its bytes, or will have them.
 fn list(
     view: &dyn View,
     channel: ChannelId,
@@ -242,7 +241,7 @@ mod tests {
             let mut row =
                 MediaRow::new(MediaId::new(), customer, channel, direction, "text/plain", now, Duration::from_secs(60))
                     .with_bytes(stored.clone());
-            // Ids of one test are made within a millisecond, and sort by more than the time.
+            // Ids made within a millisecond do not sort by time alone.
             row.id = MediaId::from_bytes([n as u8; 16]);
             ids.push(row.id);
             apply::command(&mut state, MediaCommand::Add(Box::new(row)));

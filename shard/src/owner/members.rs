@@ -1,6 +1,6 @@
-//! Brings a shard's group to the replicas that the placement wants: the owner adds those that are missing as learners,
-//! waits until they have caught up, and then changes the voters in one step. Each step finds by itself where an earlier
-//! owner, or this one before a crash, has ended.
+//! Brings a shard's group to the replicas that the placement wants: the owner adds missing ones as learners, waits
+//! until they have caught up, and then changes the voters in one step. Each step starts from the group's current state,
+//! so it continues where an earlier owner, or this one before a crash, stopped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,24 +15,24 @@ use raft::supervise;
 
 use super::Owner;
 
-/// How often the owner looks; a look at a shard that is where it should be costs two reads of memory.
+/// How often the owner checks; a check of a shard that is in place costs two reads of memory.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How long one change may take; what fails is tried again at a later look.
+/// Timeout of one change; one that fails is retried at a later check.
 const CHANGE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is to be done next.
+/// The next change.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
     Add(NodeId),
-    /// The nodes that are to vote, once they hold everything.
+    /// The nodes that will vote, once they hold everything.
     Vote(BTreeSet<NodeId>),
     Drop(BTreeSet<NodeId>),
-    /// Nothing is left to do here: the directory is to know. Then those that went remove what they have.
+    /// Nothing is left to change here: the directory is told. Replicas that left then remove their data.
     Say,
 }
 
-/// Keeps the members of the shard those of its placement until the ownership ends.
+/// Keeps the shard's members in line with its placement until the ownership ends.
 pub(super) async fn keep(owner: Arc<Owner>) {
     let mut ticks = supervise::ticks(LOOK_EVERY);
     loop {
@@ -47,8 +47,8 @@ pub(super) async fn keep(owner: Arc<Owner>) {
     }
 }
 
-/// The next step from where the group is to where the placement wants it; `None` when this node, as the owner, has nothing
-/// to do.
+/// The next step from the group's present members to those of the placement; `None` if this node, as the owner, has
+/// nothing to do.
 pub fn next(place: &PlacementRecord, members: &Members, own: NodeId) -> Option<Step> {
     let wanted: BTreeSet<NodeId> = place.replicas.iter().copied().collect();
     if !place.formed || wanted.is_empty() {
@@ -58,7 +58,7 @@ pub fn next(place: &PlacementRecord, members: &Members, own: NodeId) -> Option<S
     {
         return Some(Step::Add(*missing));
     }
-    // Whoever leads now stays until it has transferred the leadership to one that shall stay.
+    // The present leader stays a voter until it has transferred the leadership to a node that stays.
     let voters: BTreeSet<NodeId> = wanted.iter().copied().chain((!wanted.contains(&own)).then_some(own)).collect();
     if members.joint || members.voters != voters {
         return Some(Step::Vote(voters));
@@ -67,19 +67,19 @@ pub fn next(place: &PlacementRecord, members: &Members, own: NodeId) -> Option<S
     if !strays.is_empty() {
         return Some(Step::Drop(strays));
     }
-    // Until a quorum holds them, whoever leads next may need the votes of those that went.
+    // Until a quorum holds the new voters, the next leader may need the votes of those that left.
     (voters == wanted && members.committed && !place.settled).then_some(Step::Say)
 }
 
-/// Who has to hold everything before these voters take the place of others. Bytes of media lie on a quorum of the present
-/// ones: where one goes, it is those that come; where more go at once, those that stay may be just the ones without.
+/// The nodes that must hold everything before these voters replace the present ones. Media bytes are on a quorum of the
+/// present voters. If one leaves, the new ones need them; if more leave at once, those that stay may lack them.
 fn to_be_whole<'a>(voters: &'a BTreeSet<NodeId>, present: &BTreeSet<NodeId>) -> Vec<&'a NodeId> {
     let one_by_one = present.difference(voters).count() <= 1;
     voters.iter().filter(|node| !one_by_one || !present.contains(node)).collect()
 }
 
-/// Whether these voters can take the place of others now: a majority of them can commit at once, and none that comes waits for a
-/// snapshot, which is all that a quorum may have left the next time that a node dies.
+/// Whether these voters can replace the present ones now: a majority can commit at once, and no new voter waits for a
+/// snapshot, since a quorum may depend on it the next time that a node dies.
 pub fn may_vote(voters: &BTreeSet<NodeId>, present: &BTreeSet<NodeId>, caught_up: &BTreeSet<NodeId>) -> bool {
     has_quorum(voters, caught_up) && voters.difference(present).all(|node| caught_up.contains(node))
 }
@@ -109,7 +109,7 @@ async fn take(owner: &Arc<Owner>, place: &PlacementRecord, step: Step) -> Result
         Step::Drop(nodes) => owner.group.remove_learners(nodes, deadline).await,
         Step::Say => {
             let settled = LayoutCommand::Settled { shard: owner.shard, replicas: place.replicas.clone() };
-            // Refused when the placement has changed meanwhile; the next look sees the new one.
+            // Refused if the placement has changed meanwhile; the next check sees the new one.
             let _ = owner.node.directory.update(Command::Layout(settled), Vec::new(), deadline).await;
             Ok(())
         }

@@ -1,8 +1,8 @@
-//! What accounts keep of messages and webhook deliveries, and the quota `message_bytes` of it.
+//! The bytes that accounts keep as messages and webhook deliveries, and their quota `message_bytes`.
 //!
-//! It is measured and not counted: a count for each row that comes and goes would be a format of the shards' state. The store
-//! says about how many bytes of its tables lie between two keys. Messages are ordered by channel and deliveries by endpoint, so
-//! an account's bytes are a sum over these. Events are ordered by their ids alone, and left out.
+//! They are measured, not counted: counting every row would require a format of the shards' state. The store estimates
+//! the bytes of its tables between two keys. Messages are ordered by channel and deliveries by endpoint, so an
+//! account's bytes are a sum over these. Events are ordered by id alone, and are left out.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -22,32 +22,32 @@ use crate::call::{Answer, Call, OwnerRequest, OwnerResponse};
 use crate::keys;
 use crate::records::{ChannelRow, decode};
 
-/// How often an owner measures what its shard keeps; sooner where rows are looked through sooner.
+/// How often an owner measures its shard; more often if rows expire more often.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// Channels or endpoints that are measured in one go, some milliseconds of a processor.
+/// Channels or endpoints measured at a time, which takes a processor some milliseconds.
 const CHUNK: usize = 64;
 
-/// Between two goes.
+/// Pause after each chunk.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How long another shard may take to say what it has measured.
+/// Timeout of another shard's answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Accounts that an answer names, those that keep most: the others of a shard that has more keep next to nothing there.
+/// Maximum number of accounts in an answer, those that keep most: where there are more, the others keep little.
 const MOST_ACCOUNTS: usize = 10_000;
 
-/// Accounts, and about how many bytes each of them keeps in a shard.
+/// Accounts, and approximately how many bytes each of them keeps in a shard.
 pub type KeptBytes = Vec<(CustomerId, u64)>;
 
-/// What was measured last, if anything was since the shard is owned here.
+/// The last measurement, if there was one since the shard is owned here.
 #[derive(Default)]
 pub struct MessageBytes(Mutex<Option<Measured>>);
 
 struct Measured {
-    /// Of all that have a channel or an endpoint's deliveries here, also if these take nothing yet.
+    /// All accounts with a channel or an endpoint's deliveries here, even if these take nothing yet.
     here: HashMap<CustomerId, u64>,
-    /// With what the other shards said.
+    /// Including what the other shards reported.
     everywhere: HashMap<CustomerId, u64>,
 }
 
@@ -55,7 +55,7 @@ impl MessageBytes {
     fn note(&self, here: HashMap<CustomerId, u64>, elsewhere: &BTreeMap<ShardId, KeptBytes>) {
         let mut everywhere = here.clone();
         for (customer, bytes) in elsewhere.values().flatten() {
-            // Others send nothing here. Each owner would hold the accounts of the whole cluster.
+            // Other accounts send nothing here, and each owner would hold the accounts of the whole cluster.
             if let Some(sum) = everywhere.get_mut(customer) {
                 *sum += bytes;
             }
@@ -63,8 +63,8 @@ impl MessageBytes {
         *self.0.lock() = Some(Measured { here, everywhere });
     }
 
-    /// What is kept in this shard: by one account, or by all. `None` before it was measured: an empty answer would take the
-    /// place of what the owner before has said.
+    /// The bytes kept in this shard by one account, or by all. `None` before the first measurement: an empty answer
+    /// would replace what the previous owner reported.
     fn told(&self, of: Option<CustomerId>) -> Option<KeptBytes> {
         let guard = self.0.lock();
         let measured = guard.as_ref()?;
@@ -86,8 +86,8 @@ impl MessageBytes {
 }
 
 impl NodeContext {
-    /// What the owners of shards measured last, of one account or of all. A shard that has no owner for a moment is left out;
-    /// all are while the cluster's format does not know the question.
+    /// The last measurements of the shards' owners, of one account or of all. A shard without an owner is left out; all
+    /// are while the cluster's format does not have the request.
     pub async fn message_bytes(
         &self,
         shards: Vec<ShardId>,
@@ -110,25 +110,24 @@ impl NodeContext {
 }
 
 impl Owner {
-    /// The refusal of a message with a body, where what an account keeps in all shards fills its quota.
+    /// The refusal of a message with a body, if an account's bytes in all shards fill its quota.
     pub fn over_message_bytes(&self, customer: CustomerId) -> Option<CallError> {
         self.message_bytes.refusal(customer, self.node.allowed(customer, Quota::MessageBytes))
     }
 
-    /// What was measured of this shard, of one account or of all.
+    /// The last measurement of this shard, of one account or of all.
     pub fn message_bytes_here(&self, of: Option<CustomerId>) -> Result<KeptBytes, CallError> {
         self.message_bytes.told(of).ok_or_else(CallError::no_leader)
     }
 }
 
-/// Measures every now and then, for as long as the shard is owned. Not at once: whoever has just taken over has more urgent
-/// things to do.
+/// Measures regularly while the shard is owned. Not at once: a new owner has more urgent work.
 pub async fn run(owner: Arc<Owner>) {
-    // A shard without an owner for a moment keeps what its owner said last.
+    // For a shard without an owner, its last report is kept.
     let mut elsewhere: BTreeMap<ShardId, KeptBytes> = BTreeMap::new();
     loop {
         tokio::time::sleep(owner.node.retention.expire_every.min(EVERY)).await;
-        // Before, an operator could not set the quota.
+        // Before this format, an operator could not set the quota.
         if owner.node.directory.format() < Format::THIRD {
             continue;
         }
@@ -145,10 +144,10 @@ pub async fn run(owner: Arc<Owner>) {
     }
 }
 
-/// Whose the rows behind a row of an index are, and where they lie.
+/// The account of the rows behind a row of an index, and the ranges of those rows.
 type Behind = fn(&[u8], &[u8]) -> Option<(CustomerId, Vec<keys::Range>)>;
 
-/// Measures the shard, a few channels and endpoints at a time. `None` where everything ends.
+/// Measures the shard, a few channels and endpoints at a time; `None` on shutdown.
 async fn measure(owner: &Owner) -> Option<HashMap<CustomerId, u64>> {
     let mut kept: HashMap<CustomerId, u64> = HashMap::new();
     let indexes: [(keys::Range, Behind); 2] =

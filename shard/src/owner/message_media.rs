@@ -1,4 +1,4 @@
-//! The bytes of a stored message, for somebody who asks for them: those that are not here are fetched from the network
+//! The media of a stored message, for a caller that asks for it: bytes that are not stored are fetched from the network
 //! once more.
 
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use crate::keys;
 use crate::media::record::MediaRow;
 use crate::records::{MessagePointer, MessageRow, decode};
 
-/// How long the network may take for it.
+/// How long the network may take for a download.
 pub const FETCH_PATIENCE: Duration = Duration::from_secs(20);
 
 impl Owner {
-    /// The media of a stored message of either direction, ready if it can be had.
+    /// The media of a stored message of either direction, ready if possible.
     ///
     /// # Errors
-    /// That there is no such message, no media in it or none any more, or none to be had now.
+    /// If there is no such message, it has no media or none any more, or the media cannot be had now.
     pub(super) async fn message_media(
         self: &Arc<Self>,
         customer: CustomerId,
@@ -62,7 +62,7 @@ impl Owner {
         }
     }
 
-    /// Has bytes that somebody waits for fetched at once. What comes of the next attempt, `waiting` is told.
+    /// Has bytes that a caller waits for fetched at once. `waiting` is told the outcome of the next attempt.
     pub(crate) async fn fetch_soon(
         self: &Arc<Self>,
         customer: CustomerId,
@@ -70,7 +70,7 @@ impl Owner {
         id: MediaId,
         waiting: Option<oneshot::Sender<FetchEnd>>,
     ) {
-        // Should it not reach the channel's task, the bytes come at their own time.
+        // If the request does not reach the channel's task, the bytes come in the usual course.
         let _ = self.tell(channel, customer, ToChannel::Fetch(Box::new((id, waiting)))).await;
     }
 

@@ -1,10 +1,10 @@
 //! The owner of a shard: the leader's side of it, alive for one term.
 //!
-//! - [`Owner`]: what is shared by the tasks of one ownership, and the calls that other nodes make.
+//! - [`Owner`]: the state shared by the tasks of one ownership, and the calls that other nodes make.
 //! - `channel`: one channel's task; `lifecycle`, `work`, `sends`, `left_sends`, `compose`, `inbound`, `send_delay`,
 //!   `settings`, `receipts` and `bundle` are its parts.
-//! - `submission`: commands as they go into the log; [`committer`]: their way there. [`hosting`]: begins and ends ownerships. `members`: the replicas.
-//!   `hearing`: an owner that does not hear of the directory.
+//! - [`committer`]: the way of commands into the log; `submission`: their encoding. [`hosting`]: begins and ends
+//!   ownerships. `members`: the replicas. `hearing`: an owner whose copy of the directory is too old.
 
 pub mod auth;
 mod auto_replies;
@@ -97,11 +97,11 @@ use crate::settings::SettingsRow;
 use crate::shares::Shares;
 use crate::stream::Streams;
 
-/// Bulk operations that an account may have under way in a shard. Each goes through all deliveries of its endpoint,
-/// however many, so that an account which asked for one after the other would have more and more of them.
+/// Bulk operations that an account may have in progress in a shard. Each goes through all deliveries of its endpoint,
+/// however many, so an account that requested one after another would accumulate them.
 pub const MOST_BULK_OF_ONE: usize = 20;
 
-/// How long a caller waits for the network's acceptance before the send counts as queued.
+/// How long a caller waits for the network's acceptance before its send counts as queued.
 const SEND_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a caller waits for a QR text.
@@ -110,26 +110,26 @@ const QR_PATIENCE: Duration = Duration::from_secs(10);
 /// How long the network may take to answer a request for a pair code.
 const PAIR_CODE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The webhook deliveries of a node, as far as owners have to do with them.
+/// The webhook deliveries of a node, as owners see them.
 #[async_trait]
 pub trait Webhooks: Send + Sync {
-    /// Which deliveries are in flight here.
+    /// The deliveries in flight on this node.
     fn running(&self) -> &Running;
 
-    /// A shard's deliveries are this node's from now on, after what an earlier owner left undone has been noted.
+    /// Starts a shard's deliveries on this node, after noting those that an earlier owner left unfinished.
     async fn take_over(&self, owner: Arc<Owner>);
 
-    /// A shard's deliveries are not this node's any more.
+    /// Stops a shard's deliveries on this node.
     fn remove(&self, owner: &Owner);
 
-    /// The times of an endpoint's deliveries were changed in the store.
+    /// The due times of an endpoint's deliveries were changed in the store.
     fn changed(&self, owner: &Owner, endpoint: EndpointId);
 
-    /// Deliveries were written, due at once.
+    /// Deliveries were written that are due at once.
     fn announce(&self, shard: ShardId, epoch: Epoch, jobs: Vec<Job>);
 }
 
-/// What all owners of a node share.
+/// State shared by all owners of a node.
 pub struct NodeContext {
     pub node: NodeId,
     pub directory: Arc<Directory>,
@@ -140,32 +140,32 @@ pub struct NodeContext {
     pub slots: Arc<Slots>,
     pub deliveries: Arc<dyn Webhooks>,
     pub media: Arc<MediaStore>,
-    /// Downloads from the network that run at once on this node, and uploads to it.
+    /// Concurrent downloads from the network on this node, and concurrent uploads to it.
     pub downloads: Shares,
     pub uploads: Shares,
     pub nodes: Arc<dyn Nodes>,
     pub retention: Arc<Retention>,
     pub rooms: Arc<Rooms>,
-    /// Lets rows of one shard of this node expire at a time.
+    /// Lets one shard of this node at a time expire its rows.
     pub expiring: Semaphore,
-    /// Lets one leadership of this node go at a time.
+    /// Lets one leadership of this node at a time be transferred.
     pub transferring: Semaphore,
     pub take_overs: TakeOvers,
-    /// What the sends take that wait at all owners of this node.
+    /// Bytes of the sends that wait at all owners of this node.
     pub outbox_bytes: OutboxBytes,
-    /// The turns of accounts that read many rows.
+    /// Shares out turns among accounts that read many rows.
     pub reads: Reads,
-    /// Calls that wait at this node for media to come.
+    /// Calls that wait on this node for media to arrive.
     pub media_waits: Shares,
 }
 
 impl NodeContext {
-    /// What the plan of an account allows it to keep.
+    /// The limit of a quota in an account's plan.
     pub fn allowed(&self, customer: CustomerId, quota: Quota) -> u64 {
         self.customer(customer).map(|customer| customer.limits.storage).unwrap_or_default().limit(quota)
     }
 
-    /// An account, as far as this node knows it yet.
+    /// An account, if this node's copy of the directory has it.
     pub fn customer(&self, customer: CustomerId) -> Option<Arc<CustomerRecord>> {
         self.directory.read(|state| state.customers.get(&customer).cloned())
     }
@@ -181,33 +181,33 @@ pub struct Owner {
     pub group: Group,
     pub reader: StateReader,
     pub committer: Committer,
-    /// The token buckets; an earlier ownership's of the same term, where there was one.
+    /// The token buckets, kept from an earlier ownership of the same term if there was one.
     pub buckets: Arc<Mutex<Buckets>>,
-    /// What is counted here for webhook endpoints of customers at home in this shard.
+    /// Counters for webhook endpoints of accounts whose home is this shard.
     pub webhook_coordinator: Mutex<Coordinator>,
-    /// Key of derived event ids.
+    /// Key that derives event ids.
     pub deployment_key: Vec<u8>,
-    /// Cancelled when the right has ended: every task stops at once.
+    /// Cancelled when the ownership has ended: every task stops at once.
     pub lost: CancellationToken,
     pub tasks: TaskTracker,
-    /// Channels that have a row, by status.
+    /// Number of channels with a row, by status.
     pub status_counts: StatusCounts,
-    /// Acceptances that were answered and are not committed yet.
+    /// Acceptances that were answered but are not committed yet.
     settling: Arc<Settling>,
-    /// Event streams of the customers at home here, and events on their way to the homes of others.
+    /// Event streams of accounts at home in this shard, and events to be collected by the homes of other accounts.
     pub streams: Arc<Streams>,
     channels: Mutex<HashMap<ChannelId, mpsc::Sender<ToChannel>>>,
-    /// Channels that an earlier owner left `connected` and that are not recovered yet: they are not connected.
+    /// Channels that an earlier owner left `connected` and that are not recovered yet; they are not connected.
     recovering: Mutex<HashSet<ChannelId>>,
-    /// Sessions are closed for a transfer of the leadership: none is opened any more, and no entry rests behind another.
+    /// Sessions are being closed for a transfer of leadership: none is opened, and no entry waits for a rest.
     closing: Arc<AtomicBool>,
-    /// No calls are served any more: the next owner has them.
+    /// Calls are not served any more: the next owner serves them.
     transferring: AtomicBool,
     /// Lets a few deleted channels be wiped at a time.
     wiping: Semaphore,
-    /// Bulk operations of deliveries that accounts have under way.
+    /// Bulk operations on deliveries that accounts have in progress.
     pub bulk: Shares,
-    /// What accounts keep of messages.
+    /// Bytes that accounts keep as messages.
     message_bytes: MessageBytes,
 }
 
@@ -222,8 +222,8 @@ impl Owner {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// Whether work on a channel is the next owner's. While sessions are being closed, which may take long, sends are still accepted and
-    /// wait for that owner's, and reads are answered.
+    /// Whether work on a channel is left to the next owner. While sessions are being closed, which may take long, sends
+    /// are still accepted for the next owner to write, and reads are answered.
     pub fn is_left_to_the_next(&self, work: &Work) -> bool {
         let needs_no_session = matches!(work, Work::Send(_) | Work::GetStatus | Work::Read(_) | Work::Media(_));
         self.is_transferring() || (self.is_closing() && !needs_no_session)
@@ -233,16 +233,16 @@ impl Owner {
         self.transferring.load(Ordering::Acquire)
     }
 
-    /// Whether new sends, and what the network brings, have to wait for room on the disks.
+    /// Whether disk space is too low for new sends, which are refused, and for inbound items, which wait.
     pub fn lacks_room(&self) -> bool {
         self.node.rooms.lacks_quorum(|| self.group.members().voters)
     }
 
-    /// The status of a channel as it is stored; what is stored is what the owner last did.
+    /// A channel's status as it is stored, which is what the owner last did.
     pub fn stored_status(&self, id: ChannelId, customer: CustomerId) -> ChannelStatus {
         let row = self.reader.get(&keys::channel(id)).map_or_else(|| ChannelRow::new(id, customer), |row| decode(&row));
         let mut live = self.channel_status_of(&row);
-        // A stored `connected` counts only while the session that it speaks of can live.
+        // A stored `connected` counts only while the session that it refers to can be alive.
         if live.status == Status::Connected && self.recovering.lock().contains(&id) {
             live.status = Status::Reconnecting;
             live.reason = Reason::WorkerLost;
@@ -251,12 +251,12 @@ impl Owner {
         live
     }
 
-    /// The state of the shard as callers are to see it: with what they were answered and is not committed yet.
+    /// The shard's state as callers see it, including acceptances that were answered but are not committed yet.
     pub fn shown(&self) -> Shown {
         self.settling.over(self.reader.clone())
     }
 
-    /// The channel's task has made its own of what an earlier owner left.
+    /// Called once a channel's task has taken over what an earlier owner left.
     fn recovered(&self, id: ChannelId) {
         self.recovering.lock().remove(&id);
     }
@@ -274,10 +274,10 @@ impl Owner {
         }
     }
 
-    /// Does work on a channel and waits for what it waits for, up to `deadline`.
+    /// Does work on a channel and waits for its result, up to `deadline`.
     ///
     /// # Errors
-    /// What refuses the work, or [`LeadershipLost`]: ask the next owner, with the same ids.
+    /// The refusal of the work, or [`LeadershipLost`]: ask the next owner, with the same ids.
     pub async fn work(
         self: &Arc<Self>,
         customer: CustomerId,
@@ -299,7 +299,7 @@ impl Owner {
         };
         let began = Instant::now();
         let status_now = || self.stored_status(channel, customer).status;
-        // Whoever has waited in vain may have waited for a channel that was deleted meanwhile.
+        // A caller whose wait failed may have waited for a channel that was deleted meanwhile.
         let in_vain = |error| if self.is_deleted(channel) { CallError::channel_not_found() } else { error };
         let (reply, replied) = oneshot::channel();
         let message = ToChannel::Work(Box::new(Piece { work, call_id, request_id, since: began, reply }));
@@ -311,7 +311,7 @@ impl Owner {
                     match tokio::time::timeout_at((began + SEND_PATIENCE).into(), verdict).await {
                         Ok(Ok(SendVerdict::Accepted)) => sent.status = SentStatus::Sent,
                         Ok(Ok(SendVerdict::Refused(refused))) => return Err(sends::refusal(&sent.to, &refused).into()),
-                        // Too late, or the session or the owner went: it stays queued under its id.
+                        // The wait timed out, or the session or the owner ended: the send stays queued under its id.
                         Ok(Err(_)) | Err(_) => {}
                     }
                 }
@@ -332,7 +332,7 @@ impl Owner {
                 let asked = tokio::time::timeout(PAIR_CODE_PATIENCE, session.pair_code(&wanted.phone_number, &name));
                 let refused = match asked.await {
                     Ok(Ok(code)) => {
-                        // The channel's task may have ended meanwhile, and its minute with it.
+                        // The channel's task may have ended meanwhile, and its limit of one code a minute with it.
                         let _ = given.send(());
                         return Ok(OwnerResponse::PairCode(PairingCode {
                             code: code.code,
@@ -348,7 +348,7 @@ impl Owner {
         })
     }
 
-    /// Whether the directory knows the channel as live. This node's copy may be a moment behind the caller's.
+    /// Refuses work on a channel that the directory does not have as live. This node's copy may lag behind.
     async fn known(
         &self,
         customer: CustomerId,
@@ -369,14 +369,14 @@ impl Owner {
         if owned() { Ok(()) } else { Err(CallError::channel_not_found()) }
     }
 
-    /// Brings a message to a channel's task, starting it when it does not run.
+    /// Sends a message to a channel's task, and starts the task if it is not running.
     async fn tell(
         self: &Arc<Self>,
         id: ChannelId,
         customer: CustomerId,
         mut message: ToChannel,
     ) -> Result<(), LeadershipLost> {
-        // A task that ends just now gives the message back; the next one takes it.
+        // A task that is ending returns the message; the next one takes it.
         for _ in 0..3 {
             if !self.serves() {
                 return Err(LeadershipLost);
@@ -396,7 +396,7 @@ impl Owner {
         if let Some(mailbox) = known.filter(|mailbox| !mailbox.is_closed()) {
             return mailbox.clone();
         }
-        // A task that ended in good order left no mailbox behind. What another left has to be taken over.
+        // A task that ended normally removed its mailbox. A channel whose mailbox remained has to be recovered.
         let recover = known.is_some();
         let mailbox = self.start_channel(id, customer, recover);
         channels.insert(id, mailbox.clone());
@@ -405,14 +405,14 @@ impl Owner {
 
     fn start_channel(self: &Arc<Self>, id: ChannelId, customer: CustomerId, recover: bool) -> mpsc::Sender<ToChannel> {
         let (mailbox, messages) = mpsc::channel(MAILBOX);
-        // Boxed, since a task keeps what it is given twice: as it came, and as it is used.
+        // Boxed, since a task stores its argument twice: as it was passed, and as it is used.
         let channel = Box::new(Channel::load(self.clone(), id, customer));
         self.tasks.spawn(channel.run(messages, recover));
         mailbox
     }
 
-    /// Lets an idle channel's task end, unless work came in meanwhile, or may be about to: whoever holds the mailbox can
-    /// still send to this task, and holding the lock, nobody else is given it.
+    /// Lets an idle channel's task end, unless work has come in or is about to: a holder of the mailbox can still send
+    /// to this task. The lock keeps others from getting the mailbox meanwhile.
     fn retire(&self, id: ChannelId, mailbox: &mpsc::Receiver<ToChannel>) -> bool {
         let mut channels = self.channels.lock();
         let only_the_map_holds_it = mailbox.sender_strong_count() <= 1;
@@ -423,20 +423,20 @@ impl Owner {
         retires
     }
 
-    /// Takes over what an earlier owner left: starts the tasks of the channels that run or should.
+    /// Takes over what an earlier owner left: starts the tasks of channels that run or should. Returns how many run.
     pub(super) fn recover_channels(self: &Arc<Self>) -> usize {
         let rows = self.reader.scan_range(keys::channels(), usize::MAX);
         let mut channels = self.channels.lock();
         for (_, row) in rows {
             let row: ChannelRow = decode(&row);
-            // A row that media made for a channel that was never touched counts as the task of that channel counts it.
+            // A row that media created for an unused channel is not counted here, nor by that channel's task.
             if !row.deleted && (row.version > 0 || row.credentials) {
                 self.status_counts.enters(row.status);
             }
             if row.deleted || !(row.status.runs() || row.status == Status::Disconnected) {
                 continue;
             }
-            // Deleted while no owner was there to see it: it must not log in once more before it is wiped.
+            // Deleted while no owner was watching: it must not log in once more before it is wiped.
             if self.is_deleted(row.id) {
                 continue;
             }
@@ -467,12 +467,12 @@ impl Owner {
         let _ = self.work(customer, channel, Work::DeleteChannel, Uuid::new_v4(), request, deadline).await;
     }
 
-    /// Begins a transfer; `false` where one is under way.
+    /// Begins a transfer; `false` if one is in progress.
     pub fn begin_closing(&self) -> bool {
         !self.closing.swap(true, Ordering::AcqRel)
     }
 
-    /// Closes all sessions in order, so that the next owner finds nothing in its way, and cuts those that are not closed by the
+    /// Closes all sessions in order, so that none is in the next owner's way, and cuts those that are still open at the
     /// deadline. From then on no calls are served.
     pub async fn close_channels(&self, deadline: Instant) {
         let mailboxes: Vec<_> = self.channels.lock().values().cloned().collect();
@@ -485,7 +485,7 @@ impl Owner {
         let all = futures::future::join_all(closed);
         if tokio::time::timeout_at(deadline.into(), all).await.is_err() {
             tracing::warn!(shard = self.shard, "not all channels were transferred in time");
-            // Whoever takes the leadership is elected at once, however young the last quorum contact is.
+            // The next leader is elected at once, however recent the last quorum contact is.
             self.fence.revoke();
         }
         self.transferring.store(true, Ordering::Release);

@@ -1,4 +1,4 @@
-//! How many numbers a channel may look up: what the network bans for first.
+//! Limits the numbers that a channel looks up, which is what the network bans for first.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use network::operation::account::BlacklistOperation;
 use network::operation::business::BusinessOperation;
 use network::operation::contacts::ContactOperation;
 
-/// Numbers in any such time.
+/// Maximum numbers within [`WINDOW`].
 const MOST: usize = 200;
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// How many numbers an operation has the network look up: whether they are registered is what its answer tells. Who is a
-/// contact already may be asked about again and again.
+/// How many numbers an operation has the network look up, because the answer tells whether they are registered.
+/// Existing contacts may be asked about any number of times.
 pub fn looked_up(operation: &Operation, is_contact: impl Fn(&Address) -> bool) -> usize {
     match operation {
         Operation::Contacts(ContactOperation::Check { phones }) => phones.len(),
@@ -29,15 +29,15 @@ pub fn looked_up(operation: &Operation, is_contact: impl Fn(&Address) -> bool) -
     }
 }
 
-/// What was looked up lately, oldest first. In memory: a new owner begins anew.
+/// Recent look-ups, oldest first. In memory only: a new owner starts without any.
 #[derive(Default)]
 pub struct NumberChecks(VecDeque<(Instant, usize)>);
 
 impl NumberChecks {
-    /// Counts a look-up of so many numbers; what looks none up passes.
+    /// Counts a look-up of this many numbers; zero always passes.
     ///
     /// # Errors
-    /// `rate_limited`, with when there is room for it.
+    /// `rate_limited`, with the time until there is room.
     pub fn admit(&mut self, numbers: usize, now: Instant) -> Result<(), CallError> {
         if numbers == 0 {
             return Ok(());

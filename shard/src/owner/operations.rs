@@ -1,8 +1,8 @@
-//! What the network does for a channel beside messages: asked here, answered by an event of the session, taken into the
-//! projection before the caller hears of it. And the notices of what others did.
+//! What the network does for a channel besides messages: requested here, answered by an event of the session, and taken
+//! into the projection before the caller gets the answer. Notices of what others did are handled here, too.
 //!
-//! An operation needs a connected channel; while the channel recovers it waits a little. One whose session ended before
-//! the answer is asked again in the next one, under the same id.
+//! An operation needs a connected channel, and waits a little while the channel recovers. If the session ends before
+//! the answer, the operation is requested again in the next one, under the same id.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -38,34 +38,34 @@ const ANSWER_PATIENCE: Duration = Duration::from_secs(20);
 /// The longest that an operation takes at the owner.
 pub const OPERATION_PATIENCE: Duration = Duration::from_secs(25);
 
-/// When a caller should try again whose channel did not recover in time.
+/// Seconds after which a caller should retry if the channel did not recover in time.
 const RECOVERY_SECONDS: u32 = 2;
 
-/// How many operations of a channel are under way at once, waiting ones included.
+/// Maximum number of a channel's operations in progress, including those that wait.
 const MOST_AT_ONCE: usize = 64;
 
-/// How long the session's transport may take to swallow a question.
+/// How long the session's transport may take to accept a request.
 const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How many times an operation is made anew whose state was changed elsewhere in the same moment.
+/// How many times an operation is rebuilt because the state was changed elsewhere at the same moment.
 const MOST_REBASES: u32 = 3;
 
 type Reply = oneshot::Sender<Result<Worked, CallError>>;
 
-/// What is asked, or waits to be. Boxed, as the map keeps its room: each session asks once it is logged in.
+/// Operations in progress or waiting. Boxed, because the map keeps its capacity: each login makes requests.
 #[derive(Default)]
 pub struct Operations(HashMap<Uuid, Box<PendingOperation>>);
 
 struct PendingOperation {
     operation: Operation,
-    /// `None`: asked by the gateway itself.
+    /// `None`: requested by the gateway itself.
     reply: Option<Reply>,
-    /// May have been done before.
+    /// An earlier attempt may have succeeded.
     again: bool,
-    /// Written to the session that runs.
+    /// Written to the current session.
     written: bool,
     deadline: Instant,
-    /// How many times the account's state was changed elsewhere in the same moment.
+    /// How many times the account's state was changed elsewhere at the same moment.
     overtaken: u32,
 }
 
@@ -83,7 +83,7 @@ impl Operations {
         self.0.values().map(|pending| pending.deadline).min()
     }
 
-    /// The session has ended: what is not answered waits for the next one.
+    /// Called when the session has ended: unanswered operations wait for the next one.
     pub fn interrupted(&mut self) {
         let until = Instant::now() + RECOVERY_PATIENCE;
         for pending in self.0.values_mut().filter(|pending| pending.written) {
@@ -93,12 +93,12 @@ impl Operations {
         }
     }
 
-    /// Answers all with the same, because the channel does not run any more.
+    /// Refuses all operations, because the channel does not run any more.
     fn refuse(&mut self, error: &CallError) {
         self.0.drain().for_each(|(_, pending)| pending.answer(Err(error.clone())));
     }
 
-    /// Gives up what has waited too long.
+    /// Fails operations that have waited too long.
     pub fn expire(&mut self, now: Instant, status: Status) {
         for (_, pending) in self.0.extract_if(|_, pending| pending.deadline <= now) {
             let error = if pending.written {
@@ -110,14 +110,14 @@ impl Operations {
         }
     }
 
-    /// The operations that the session has not been given.
+    /// The operations that were not written to the session.
     fn unwritten(&self) -> Vec<Uuid> {
         self.0.iter().filter(|(_, pending)| !pending.written).map(|(id, _)| *id).collect()
     }
 }
 
-/// Whether what stands against an operation may be what the very same call has done before: the target state is reached, the
-/// thing is gone, or was the last that the plan allows.
+/// Whether an earlier attempt of the same call may be the cause of this error: the target state is reached, the object
+/// is gone, or was the last that the plan allows.
 fn may_be_done(error: &CallError) -> bool {
     use ErrorCode::{ChatNotFound, NoOp, NotFound, PlanLimit};
     matches!(error.code, NoOp | NotFound | ChatNotFound | PlanLimit)
@@ -129,10 +129,10 @@ fn may_operate(status: Status) -> bool {
 }
 
 impl Channel {
-    /// Takes an operation on: asks the network, waits for the channel to recover, or answers why not.
+    /// Starts an operation: requests it from the network, waits for the channel to recover, or refuses it.
     ///
     /// # Errors
-    /// [`LeadershipLost`] when the ownership has ended.
+    /// [`LeadershipLost`] if the ownership has ended.
     pub async fn begin_operation(
         &mut self,
         id: Uuid,
@@ -170,21 +170,21 @@ impl Channel {
         Ok(())
     }
 
-    /// Whether somebody is a contact of the channel's.
+    /// Whether somebody is a contact of the channel.
     fn is_contact(&self, id: &Address) -> bool {
         let mut batch = Projected::default();
         let rows = Rows::new(&self.owner.reader, self.row.id, &mut batch);
         self.with_context(Timestamp::now(), |context| rows.has::<ContactRow>(context.best(id).as_str()))
     }
 
-    /// Does what needs no network while there is none.
+    /// Does an operation that needs no network, while there is none.
     async fn do_alone(&mut self, operation: &Operation, again: bool, answer: Answer) -> Answered<Worked> {
         self.judge(operation, again)?;
         self.project(|rows, context| projection::absorb(operation, &answer, rows, context)).await?;
         Ok(Worked::Done(OwnerResponse::Operated(Box::new(answer))))
     }
 
-    /// Says what stands against an operation, `again` when it may have been done before.
+    /// Checks whether an operation is possible; `again` if an earlier attempt may have succeeded.
     fn judge(&self, operation: &Operation, again: bool) -> Result<(), CallError> {
         let mut batch = Projected::default();
         let rows = Rows::new(&self.owner.reader, self.row.id, &mut batch);
@@ -192,7 +192,7 @@ impl Channel {
         judged.or_else(|error| if again && may_be_done(&error) { Ok(()) } else { Err(error) })
     }
 
-    /// The channel has moved: where it does not run any more, nothing waits for it.
+    /// Called after a transition: refuses what waits if the channel does not run any more.
     pub fn review_operations(&mut self) {
         if self.row.deleted || !may_operate(self.row.status) {
             let error = self.refuse_send(self.row.status);
@@ -200,10 +200,10 @@ impl Channel {
         }
     }
 
-    /// Asks what waited for the session, and for what the gateway does not know yet.
+    /// Requests what waited for the session, and what the gateway does not know yet.
     ///
     /// # Errors
-    /// [`LeadershipLost`] when the ownership has ended.
+    /// [`LeadershipLost`] if the ownership has ended.
     pub async fn take_up_operations(&mut self) -> Result<(), LeadershipLost> {
         for (area, operation) in projection::to_sync() {
             let mut batch = Projected::default();
@@ -215,7 +215,7 @@ impl Channel {
         let mut batch = Projected::default();
         let resumed = projection::to_resume(&Rows::new(&self.owner.reader, self.row.id, &mut batch), Timestamp::now());
         if let Some(operation) = resumed {
-            // An earlier session has asked for this, and the network forgets it with the session.
+            // An earlier session requested this, and the network forgets it with the session.
             self.begin_operation(Uuid::new_v4(), operation, true, None).await?;
         }
         for id in self.operations.unwritten() {
@@ -224,12 +224,12 @@ impl Channel {
         Ok(())
     }
 
-    /// What is known of the network's side belongs to another life of the phone.
+    /// Forgets what was synced before a new pairing: the network's side may be different now.
     pub async fn clear_sync(&mut self) -> Result<(), LeadershipLost> {
         self.project(|rows, _| rows.replace_all::<Synced>(&[])).await
     }
 
-    /// Asks something whose answer nobody waits for; without a session, nothing.
+    /// Requests something and ignores the answer; does nothing without a session.
     pub async fn ask_unheeded(&mut self, operation: impl Into<Operation>) {
         let Some(running) = self.running.as_ref().filter(|running| running.logged_in) else { return };
         let session = running.session.clone();
@@ -257,13 +257,13 @@ impl Channel {
                     pending.deadline = Instant::now() + ANSWER_PATIENCE;
                 }
             }
-            // The session's end will tell; the operation waits for the next one.
+            // An event reports the end of the session; the operation waits for the next one.
             Ok(Err(error)) => tracing::debug!(channel = %self.row.id, %error, "an operation was not written"),
             Err(_) => session.kill(),
         }
     }
 
-    /// The network answered.
+    /// Handles the network's answer.
     pub async fn operated(&mut self, id: Uuid, result: Result<Box<Answer>, Refused>) -> Result<(), LeadershipLost> {
         let Some(mut pending) = self.operations.0.remove(&id) else { return Ok(()) };
         let answer = match result {
@@ -276,7 +276,7 @@ impl Channel {
             Err(refused)
                 if pending.overtaken < MOST_REBASES && projection::is_overtaken(&pending.operation, &refused) =>
             {
-                // Anew, over what the other device has made of it: the notice of that came before.
+                // Rebuilt on top of the other device's change, whose notice came before.
                 pending.overtaken += 1;
                 pending.written = false;
                 let id = Uuid::new_v4();
@@ -293,9 +293,9 @@ impl Channel {
         Ok(())
     }
 
-    /// Keeps the phone addresses behind LIDs that an answer tells.
+    /// Stores the phone addresses of LIDs that an answer discloses.
     async fn learn_lids(&mut self, answer: &Answer) -> Result<(), LeadershipLost> {
-        /// People that share a submission: an address book holds thousands.
+        /// People per submission: an address book holds thousands.
         const AT_ONCE: usize = 50;
         for pairs in projection::disclosed(answer).chunks(AT_ONCE) {
             let mut batch = Batch::default();
@@ -307,7 +307,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Changes the projection by itself, at once.
+    /// Changes the projection in a commit of its own.
     pub async fn project(&mut self, change: impl FnOnce(&mut Rows<'_>, &Context<'_>)) -> Result<(), LeadershipLost> {
         let mut batch = Batch::default();
         self.project_in(&mut batch, Timestamp::now(), change);
@@ -317,7 +317,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Adds a change of the projection to the turn.
+    /// Adds a change of the projection to the batch.
     pub fn project_in(&self, batch: &mut Batch, at: Timestamp, change: impl FnOnce(&mut Rows<'_>, &Context<'_>)) {
         let writes = self.with_context(at, |context| {
             let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut batch.projected);
@@ -330,7 +330,7 @@ impl Channel {
         }
     }
 
-    /// Adds a notice to the turn.
+    /// Adds a notice to the batch.
     pub fn take_notice(&mut self, batch: &mut Batch, item: &ItemId, notice: Notice, at: Timestamp) {
         if let News::Call { call, news: CallNews::Offered { from, group, .. } } = &notice.news {
             self.turn_away(batch, call, from, group.is_none(), at);
@@ -341,7 +341,7 @@ impl Channel {
         let (writes, told) = self.with_context(at, |context| {
             let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut batch.projected);
             let mut told = projection::take(&notice, &mut rows, context);
-            // Conversations that the channel ignores have no events.
+            // Chats that the channel ignores have no events.
             told.retain(|told| !told.chat.as_ref().is_some_and(|chat| self.ignores_chat(chat)));
             (rows.into_writes(), told)
         });

@@ -1,4 +1,4 @@
-//! The owner's picture of a channel's outbox: what is accepted here and not yet by the network, in order.
+//! A channel's outbox in the owner's memory: sends that are accepted here but not yet by the network, in order.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use super::backoff::resend_delay;
 use super::outbox_bytes::Charge;
 use crate::records::MessageRow;
 
-/// How a send ended, for the caller who waits for it.
+/// The outcome of a send, for the caller that waits for it.
 #[derive(Clone, Debug)]
 pub enum SendVerdict {
     Accepted,
@@ -23,41 +23,41 @@ pub enum SendVerdict {
 }
 
 pub struct Entry {
-    /// With all that the network is given, also where the stored row lacks its body.
+    /// With everything that the network is given, even if the stored row lacks the body.
     pub row: MessageRow,
-    /// Since when this owner has it.
+    /// When this owner got it.
     since: Instant,
-    /// When it was last written to a session, and how often.
+    /// When it was last written to the session, and how many times.
     written: Option<(Instant, u32)>,
-    /// The network may have got it, in this session or an earlier one, here or at another owner.
+    /// The network may have received it, in this session or an earlier one, from this owner or another.
     may_be_out: bool,
     waiting: Option<oneshot::Sender<SendVerdict>>,
     bytes: BytesAtNetwork,
     _charge: Charge,
 }
 
-/// How long the network keeps the bytes of a message.
+/// How long the network keeps the media bytes of a message.
 #[derive(Default)]
 struct BytesAtNetwork {
     until: Option<Timestamp>,
-    /// The bytes have just come to the network: their message is to be written whatever the clocks say.
+    /// The bytes were just uploaded: the message is written whatever the clocks say.
     fresh: bool,
 }
 
 impl Entry {
-    /// Whether the network lacks the bytes that the message names.
+    /// Whether the network lacks the media bytes that the message refers to.
     fn lacks_bytes(&self, now: Timestamp) -> bool {
         let Some(media) = self.row.content.media() else { return false };
         let expired = !self.bytes.fresh && self.bytes.until.is_some_and(|until| until <= now);
         media.handle.is_none() || expired
     }
 
-    /// Whether the network may have it: nobody but the network can say that it has not.
+    /// Whether the network may have received it; only the network can rule that out.
     pub fn may_be_out(&self) -> bool {
         self.may_be_out
     }
 
-    /// The caller, if one still waits.
+    /// The sender to the caller, if one still waits.
     pub fn into_caller(self) -> Option<oneshot::Sender<SendVerdict>> {
         self.waiting
     }
@@ -72,7 +72,7 @@ impl Entry {
 
 #[derive(Default)]
 pub struct Outbox {
-    // Boxed: a map that was used once keeps a leaf with room for eleven.
+    // Boxed: a map that was used once keeps a leaf with room for eleven entries.
     entries: BTreeMap<u64, Box<Entry>>,
     places: HashMap<MessageId, u64>,
     next: u64,
@@ -91,8 +91,7 @@ impl Outbox {
         self.places.contains_key(id)
     }
 
-    /// Puts a message at the end; messages come in the order of the log. `may_be_out` says that an earlier owner may
-    /// have written it.
+    /// Appends a message, in log order. `may_be_out`: an earlier owner may have written it.
     pub fn push(&mut self, row: MessageRow, may_be_out: bool, charge: Charge) {
         self.places.insert(row.message_id.clone(), self.next);
         let bytes = BytesAtNetwork::default();
@@ -102,7 +101,7 @@ impl Outbox {
         self.next += 1;
     }
 
-    /// Tells of the verdict on a message, once it comes. `None` when the message is not here.
+    /// Returns a receiver of the verdict on a message, or `None` if the message is not here.
     pub fn wait_for(&mut self, id: &MessageId) -> Option<oneshot::Receiver<SendVerdict>> {
         let entry = self.entries.get_mut(self.places.get(id)?)?;
         let (caller, verdict) = oneshot::channel();
@@ -114,7 +113,7 @@ impl Outbox {
         self.entries.remove(&self.places.remove(id)?).map(|entry| *entry)
     }
 
-    /// All of them, in order.
+    /// The ids of all messages, in order.
     pub fn ids(&self) -> Vec<MessageId> {
         self.entries.values().map(|entry| entry.row.message_id.clone()).collect()
     }
@@ -123,14 +122,14 @@ impl Outbox {
         self.entries.get(self.places.get(id)?).map(Box::as_ref)
     }
 
-    /// Messages that should be written now, in order: never written in this session, or without answer for too long.
-    /// Messages behind one whose bytes are not at the network wait for it.
+    /// Messages to be written now, in order: not written in this session yet, or unanswered for too long. Messages
+    /// behind one whose bytes the network lacks wait for it.
     pub fn due(&self, now: Instant) -> Vec<Outbound> {
         let due = |entry: &&Entry| entry.written.is_none_or(|(at, writes)| at + resend_delay(writes) <= now);
         self.writable().filter(due).map(|entry| entry.row.outbound()).collect()
     }
 
-    /// When the next message is due again.
+    /// When the next unanswered message is due again.
     pub fn next_due(&self) -> Option<Instant> {
         let due = |entry: &Entry| entry.written.map(|(at, writes)| at + resend_delay(writes));
         self.writable().filter_map(due).min()
@@ -141,12 +140,12 @@ impl Outbox {
         self.entries.values().map(Box::as_ref).take_while(move |entry| !entry.lacks_bytes(now))
     }
 
-    /// The message that the others wait for, because its bytes are not at the network.
+    /// The first message whose bytes the network lacks; the messages behind it wait for it.
     pub fn first_without_bytes(&self, now: Timestamp) -> Option<&Entry> {
         self.entries.values().find(|entry| entry.lacks_bytes(now)).map(Box::as_ref)
     }
 
-    /// The network has the bytes of a message.
+    /// Notes that the network has the bytes of a message.
     pub fn has_bytes(&mut self, id: &MessageId, handle: MediaHandle, until: Option<Timestamp>) {
         let entry = self.places.get(id).and_then(|place| self.entries.get_mut(place));
         if let Some(entry) = entry
@@ -157,7 +156,7 @@ impl Outbox {
         }
     }
 
-    /// A session took it, or may have: from here on nobody but the network can say whether it got it.
+    /// A session took the message, or may have: from here on only the network can tell whether it received it.
     pub fn goes_out(&mut self, id: &MessageId) {
         if let Some(entry) = self.places.get(id).and_then(|place| self.entries.get_mut(place)) {
             entry.may_be_out = true;
@@ -173,18 +172,18 @@ impl Outbox {
         }
     }
 
-    /// Whether a message was not written in this session.
+    /// Whether a message has not been written in this session.
     pub fn is_unwritten(&self, id: &MessageId) -> bool {
         self.get(id).is_some_and(|entry| entry.written.is_none())
     }
 
-    /// A new session begins: everything is to be written again, at once and in order.
+    /// Begins a new session: everything is written again, at once and in order.
     pub fn clear_writes(&mut self) {
         self.entries.values_mut().for_each(|entry| entry.written = None);
     }
 
-    /// Messages that have waited at this owner for longer than `age`. What they waited at owners before it does not count:
-    /// only clocks of other nodes could tell, and one that is ahead would end a whole outbox.
+    /// Messages that have waited at this owner for longer than `age`. Their time at earlier owners does not count: it
+    /// could only be told from the clocks of other nodes, and one that is ahead would fail a whole outbox.
     pub fn older_than(&self, age: Duration, now: Instant) -> Vec<MessageId> {
         let old = |entry: &&Entry| now.saturating_duration_since(entry.since) >= age;
         self.entries.values().map(Box::as_ref).take_while(old).map(|entry| entry.row.message_id.clone()).collect()
@@ -248,7 +247,7 @@ mod tests {
         let waiting = outbox.first_without_bytes(Timestamp::now()).unwrap();
         assert_eq!(waiting.row.message_id.0, "B");
 
-        // Once they are there, it is written, even if they are to go soon; after that they have to be there again.
+        // Once the bytes are there, the message is written even if they expire soon; later writes need them again.
         outbox.has_bytes(&MessageId("B".into()), MediaHandle("h".into()), Some(Timestamp(1)));
         assert_eq!(due(&outbox), ["B", "C"]);
         outbox.written(&MessageId("B".into()), Instant::now());
@@ -263,7 +262,7 @@ mod tests {
     fn no_message_is_old_before_this_owner_has_had_it_for_long_whatever_its_own_time_says() {
         const LIFE: Duration = Duration::from_secs(24 * 3600);
         let mut outbox = Outbox::default();
-        // Accepted in 1970, as a clock that is far ahead would have it.
+        // Accepted in 1970, as it would seem to a clock that is far ahead.
         let row = row("A", Content::Text { text: "hi".into() });
         let before = Instant::now();
         outbox.push(row, true, AccountBytes::default().take(0));

@@ -1,4 +1,4 @@
-//! What the sends that wait in outboxes take of a node's memory, by account.
+//! Bytes of the sends that wait in a node's outboxes, by account.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use model::id::CustomerId;
 use parking_lot::Mutex;
 
-/// Bytes of an account's sends that wait at a node at most, all of its channels together, as they are stored. Memory holds some
-/// two and a half times as many. A full queue of the longest texts fits.
+/// Maximum stored bytes of an account's waiting sends on a node, over all its channels. They take about two and a half
+/// times as much memory. A full queue of the longest texts fits.
 const ACCOUNT_OUTBOX_BYTES: usize = 32 << 20;
 
-/// Above this many accounts, those of which nothing waits are dropped.
+/// Above this number of accounts, those without waiting sends are evicted.
 const EVICT_ABOVE: usize = 1024;
 
-/// What the sends that wait take, by account.
+/// Bytes of the waiting sends, by account.
 #[derive(Default)]
 pub struct OutboxBytes(Mutex<HashMap<CustomerId, AccountBytes>>);
 
@@ -28,25 +28,25 @@ impl OutboxBytes {
     }
 }
 
-/// What one account's sends take.
+/// Bytes of one account's waiting sends.
 #[derive(Clone, Default)]
 pub struct AccountBytes(Arc<AtomicUsize>);
 
 impl AccountBytes {
-    /// Takes bytes for a send, unless they are more than there may be.
+    /// Takes bytes for a send; `None` if the account would exceed its limit.
     pub fn try_take(&self, bytes: usize) -> Option<Charge> {
         let charge = self.take(bytes);
         (self.0.load(Ordering::Relaxed) <= ACCOUNT_OUTBOX_BYTES).then_some(charge)
     }
 
-    /// Takes bytes for a send that was accepted before.
+    /// Takes bytes for a send that was accepted before, whatever the limit.
     pub fn take(&self, bytes: usize) -> Charge {
         self.0.fetch_add(bytes, Ordering::Relaxed);
         Charge { of: self.clone(), bytes }
     }
 }
 
-/// Bytes that a send has taken; given back when it is dropped.
+/// Bytes that a send has taken; released on drop.
 pub struct Charge {
     of: AccountBytes,
     bytes: usize,

@@ -26,14 +26,14 @@ use crate::projection::contacts::{self, ContactFilter, ContactRow};
 use crate::projection::{Entity, Projected, Rows, labels, presences};
 use crate::records::{LidRow, decode, encode};
 
-/// How many rows one page looks at before it answers what it has, and how far it came.
+/// Rows that one page examines before it returns what it has, and where it stopped.
 const ROWS_LOOKED_AT: usize = 20_000;
 
 /// Rows that are read from disk at a time.
 const CHUNK: usize = 64;
 
-/// What a page may hold that is asked for by a release which takes one that is short for the last: a list that ends early
-/// is better than an answer that no connection carries.
+/// Page limit in bytes for releases that take a short page for the last one: a list that ends early is better than an
+/// answer that no connection can carry.
 const LARGEST_UNKNOWING: usize = 24 * 1024 * 1024;
 
 impl Filter {
@@ -86,7 +86,7 @@ fn encoded(found: &[impl Serialize]) -> Vec<Bytes> {
     found.iter().map(|found| Bytes::from(encode(found))).collect()
 }
 
-/// One channel's rows, to be read off the request threads.
+/// One channel's rows, which are read off the request threads.
 struct Reading<V> {
     view: V,
     suffixes: Suffixes,
@@ -134,7 +134,7 @@ impl<V: View> Reading<V> {
         }
     }
 
-    /// Ends with the row that fills it, or where it has looked at too many: then with the id of the last one of these.
+    /// Ends with the row that fills the page, or after too many rows; then it returns the id of the last one examined.
     fn page(
         &self,
         range: keys::Range,
@@ -161,8 +161,8 @@ impl<V: View> Reading<V> {
         (found, None)
     }
 
-    /// Counts all that pass, and keeps a page of them: of an address book that holds very many, no more is in memory. It ends
-    /// with the row that fills it: whoever counts its bytes knows then that there may be more.
+    /// Counts all contacts that pass the filter and keeps a page of them in memory, however large the address book is.
+    /// The page includes the row that fills it, so that the caller, who counts bytes, knows that there may be more.
     fn contacts(&self, filter: &ContactFilter, after: Option<&str>, limit: usize, most_bytes: usize) -> OwnerResponse {
         let (mut found, mut bytes, mut count) = (Vec::new(), 0, 0);
         for (_, row) in scan_all(&self.view, keys::projected_after(self.channel, ContactRow::KIND, None), CHUNK) {
@@ -185,7 +185,7 @@ impl<V: View> Reading<V> {
         Some(KnownLidPair { lid: lid.clone(), phone_jid: row.phone, first_seen_at: row.first_seen_at })
     }
 
-    /// The pairs that are asked for. Each of the two names at most one.
+    /// The requested pairs. A LID selects at most one, and so does a phone address.
     fn lids(&self, lid: Option<&Address>, phone: Option<&Address>) -> Vec<KnownLidPair> {
         let named = match (lid, phone) {
             (None, None) => {
@@ -200,7 +200,7 @@ impl<V: View> Reading<V> {
         pair.filter(|pair| phone.is_none_or(|phone| pair.phone_jid == *phone)).into_iter().collect()
     }
 
-    /// The phone address, where a LID's is known; any other address as it is.
+    /// The phone address of a LID, if it is known; any other address unchanged.
     fn best(&self, address: &Address) -> Address {
         history::best(&self.view, self.channel, address).into_owned()
     }
@@ -228,7 +228,7 @@ mod tests {
     /// When the newest order was placed, in Unix seconds.
     const NEWEST: i64 = 1_767_225_600;
 
-    /// Orders of a second each; those that were accepted are named by their number.
+    /// Orders at intervals of a second; `accepted` holds the numbers of the accepted ones.
     fn orders(count: usize, accepted: &[usize]) -> Reading<MemoryState> {
         let suffixes = Suffixes::simulated();
         let mut reading = Reading { view: MemoryState::new(), suffixes, channel: ChannelId::random() };
@@ -256,7 +256,7 @@ mod tests {
         reading
     }
 
-    /// Numbers of orders that a page holds, and where it stopped.
+    /// The numbers of the orders on a page, and where the page stopped.
     fn accepted(reading: &Reading<MemoryState>, after: Option<String>, marked: bool) -> (Vec<i64>, Option<String>) {
         let filter = Filter::Orders { since: None, until: None, statuses: vec![OrderStatus::Accepted] };
         let prefix = String::new();

@@ -13,12 +13,12 @@ use crate::command::Command;
 use crate::projection::Rows;
 
 impl Channel {
-    /// Adds a receipt to the turn.
+    /// Adds a receipt to the batch.
     pub fn take_receipt(&mut self, batch: &mut Batch, receipt: Receipt, at: Timestamp) {
-        // A receipt proves the acceptance that got lost on its way.
+        // A receipt proves the acceptance if that was lost on its way.
         let recipients = self.recipients_of(batch, &receipt.message_id);
         self.settle_accepted(batch, &receipt.message_id, at, recipients);
-        // The message's row may have been removed with the history.
+        // The message's row may have been deleted with the history.
         let Some(row) = self.stored_message(&receipt.message_id) else { return };
         if !is_of(row.is_group, &receipt) {
             return;
@@ -46,7 +46,7 @@ impl Channel {
         });
     }
 
-    /// How many others are in the group that a send goes to whose acceptance was not heard, as far as the group is known here.
+    /// The number of other members of the group that an unacknowledged send goes to, as far as the group is known here.
     fn recipients_of(&self, batch: &mut Batch, id: &MessageId) -> Option<u32> {
         let row = &self.outbox.get(id)?.row;
         let rows = Rows::new(&self.owner.reader, self.row.id, &mut batch.projected);
@@ -55,8 +55,8 @@ impl Channel {
     }
 }
 
-/// Whether a receipt can be of such a message. The members of a group know the ids of its messages, and none of them speaks for all,
-/// as whoever a message is for alone does.
+/// Whether a receipt can be of such a message. Members of a group know the ids of its messages, but none speaks for all
+/// of them, as the recipient of a direct message does.
 fn is_of(group: bool, receipt: &Receipt) -> bool {
     !group || receipt.participant.is_some()
 }

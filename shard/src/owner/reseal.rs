@@ -1,6 +1,6 @@
-//! Seals anew what former data keys have sealed in the owner's shard, and tells the directory when nothing of theirs is left:
-//! then they may be dropped, and whatever they alone open is lost. So a shard is told of only after a look through all of it that
-//! began long after the last value could be written under a former key, and found none.
+//! Reseals values that former data keys have sealed in the owner's shard, and tells the directory when none is left:
+//! the keys may then be dropped, and anything that only they open is lost. So a shard is reported only after a full
+//! scan that found none, and began long after the last value could be written under a former key.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,23 +21,23 @@ use crate::keys;
 use crate::records::{ChannelRow, decode};
 use crate::settings::{SettingsRow, proxy_purpose};
 
-/// How often the directory is looked at.
+/// How often the directory is checked for a rotation.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// How long what was sealed with a former key may be on its way into the log: longer than any call or batch of credentials.
+/// How long a value sealed with a former key may be in flight: longer than any call or batch of credentials.
 const UNDER_WAY: Duration = Duration::from_secs(30);
 
-/// Channels, and credentials of one, that are looked at in one go.
+/// Channels, and credentials of one channel, that are read at a time.
 const CHANNELS: usize = 64;
 const CREDENTIALS: usize = 64;
 
-/// Between two steps.
+/// Pause after a step.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How long the directory may take to note a shard.
+/// Timeout of the report to the directory.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Looks after the rotation of data keys in the owner's shard, for as long as it is the owner.
+/// Reseals the owner's shard during rotations of data keys, as long as the ownership lasts.
 pub async fn run(owner: Arc<Owner>) {
     let mut quiet_since: Option<(Timestamp, Instant)> = None;
     loop {
@@ -50,7 +50,7 @@ pub async fn run(owner: Arc<Owner>) {
             quiet_since = None;
             continue;
         };
-        // From when this node knows that every customer has another key, or has last sealed something anew.
+        // When this node learned that every customer has another key, or last resealed something.
         let since = match quiet_since {
             Some((of, since)) if of == began_at => since,
             _ => {
@@ -87,7 +87,7 @@ pub async fn run(owner: Arc<Owner>) {
     }
 }
 
-/// Why a look ended before it was through. The shard is not done then.
+/// Why a scan ended early. The shard is not done then.
 #[derive(Debug, thiserror::Error)]
 enum Halt {
     #[error(transparent)]
@@ -96,7 +96,7 @@ enum Halt {
     Seal(#[from] SealError),
 }
 
-/// Looks through all channels. Says how many values were sealed with former keys.
+/// Scans all channels; returns how many values were sealed with former keys.
 async fn reseal_all(owner: &Arc<Owner>) -> Result<usize, Halt> {
     let mut resealed = 0;
     let (mut next, end) = keys::channels();
@@ -124,7 +124,7 @@ async fn reseal_channel(owner: &Arc<Owner>, channel: ChannelId, customer: Custom
         if found > 0 {
             resealed += found;
             let mut commands = vec![Command::Reseal { channel, auth: Vec::new(), proxy }];
-            // A credential may be nearly as large as a command.
+            // One credential per command, since it may be nearly as large as a command.
             commands.extend(auth.into_iter().map(|each| Command::Reseal { channel, auth: vec![each], proxy: None }));
             for command in commands {
                 owner.committer.commit_deferred(vec![command]).await?.await.map_err(|_| LeadershipLost)?;
@@ -136,8 +136,7 @@ async fn reseal_channel(owner: &Arc<Owner>, channel: ChannelId, customer: Custom
     }
 }
 
-/// What of a part of a channel's credentials, and of its proxy, a former key has sealed, sealed anew; and the last key that was looked
-/// at.
+/// The credentials of a part, and the proxy, that a former key had sealed, now resealed; and the last key read.
 type Former = (Vec<Resealed>, Option<Resealed>, Option<Vec<u8>>);
 
 fn former(
@@ -149,7 +148,7 @@ fn former(
     with_proxy: bool,
 ) -> Result<Former, SealError> {
     let record = owner.node.customer(customer);
-    // One that came later has but one key; of one that is gone nothing opens any more.
+    // An account that came later has only one key; nothing of a deleted account can be opened.
     let Some(record) = record.filter(|record| record.former_data_key.is_some()) else {
         return Ok((Vec::new(), None, None));
     };
@@ -173,7 +172,7 @@ fn former(
     Ok((auth, proxy, rows.last().map(|(key, _)| key.clone())))
 }
 
-/// Reads where it holds nobody up.
+/// Reads on a thread where this blocks nobody.
 async fn look<T: Send + 'static>(looking: impl FnOnce() -> T + Send + 'static) -> Result<T, LeadershipLost> {
     supervise::joined(supervise::on_thread(looking)).await.ok_or(LeadershipLost)
 }

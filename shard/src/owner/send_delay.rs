@@ -1,5 +1,5 @@
-//! How fast a channel sends, where its settings hold it back: a pause between two sends, and typing before a text. What
-//! is held back waits in the outbox, so that it is as durable as any send, and keeps its order.
+//! Delays that a channel's settings put between sends: a pause after each, and typing before a text. Delayed sends wait
+//! in the outbox, so they are as durable as any other and keep their order.
 
 use std::time::{Duration, Instant};
 
@@ -12,21 +12,21 @@ use network::operation::presence::PresenceOperation;
 
 use super::channel::Channel;
 
-/// How long a person types a character, and how long a text is typed for at least and at most.
+/// Typing time per character, and the minimum and maximum per text.
 const TYPING_A_CHARACTER: Duration = Duration::from_millis(40);
 const SHORTEST_TYPING: Duration = Duration::from_millis(500);
 const LONGEST_TYPING: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
 pub struct SendDelay {
-    /// The pause after the last send.
+    /// End of the pause after the last send.
     pause_until: Option<Instant>,
-    /// The text that is typed, and when that is done.
+    /// The text that is being typed, and when that ends.
     typed: Option<(MessageId, Instant)>,
 }
 
 impl SendDelay {
-    /// When something that is held back may go.
+    /// When a delayed send may be written.
     pub fn next(&self) -> Option<Instant> {
         let typed = self.typed.as_ref().map(|(_, until)| *until);
         self.pause_until.max(typed).filter(|until| *until > Instant::now())
@@ -34,13 +34,13 @@ impl SendDelay {
 }
 
 impl Channel {
-    /// Whether the settings hold sends back at all.
+    /// Whether the settings delay sends at all.
     pub(super) fn is_paced(&self) -> bool {
         let settings = &self.settings.settings;
         settings.simulate_typing || settings.send_delay_ms.is_some()
     }
 
-    /// Whether a message that is written for the first time has to wait. A text that need not is typed first.
+    /// Whether a message that is written for the first time has to wait. Starts the typing of a text that could go.
     pub(super) async fn holds_back(&mut self, message: &Outbound) -> bool {
         let now = Instant::now();
         let settings = &self.settings.settings;
@@ -61,7 +61,7 @@ impl Channel {
         true
     }
 
-    /// A message was written for the first time: the pause before the next one begins.
+    /// Starts the pause after a message that was written for the first time.
     pub(super) fn paced(&mut self) {
         self.send_delay.typed = None;
         self.send_delay.pause_until = self.settings.settings.send_delay_ms.map(|delay| {
@@ -70,7 +70,7 @@ impl Channel {
         });
     }
 
-    /// A session begins: nobody knows here when the one before wrote last.
+    /// Starts a pause with a new session: this owner may not know when the one before wrote last.
     pub(super) fn pace_anew(&mut self) {
         if self.is_paced() && !self.outbox.is_empty() {
             self.paced();
@@ -82,7 +82,7 @@ impl Channel {
         matches!(kind, AddressKind::Phone | AddressKind::Lid | AddressKind::Group)
     }
 
-    /// Shows how the channel is, if it is connected. Nobody waits for the answer: what is not shown now is not shown late.
+    /// Shows the channel's presence, if it is connected. The answer is ignored: presence is not shown late.
     pub(super) async fn show_presence(&mut self, presence: Presence, to: Option<Address>) {
         self.ask_unheeded(PresenceOperation::Show { presence, to }).await;
     }

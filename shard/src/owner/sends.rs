@@ -34,20 +34,20 @@ use crate::projection::{Projected, Rows, stories};
 use crate::records::{Failure, LidRow, MessageRow, MessageState, OutboxEntry, decode, encode};
 use crate::trace::{self, Kind, Place};
 
-/// The code of a message that failed because of its recipient.
+/// Failure code of a message that its recipient cannot receive.
 const UNDELIVERABLE: &str = "undeliverable_recipient";
 
-/// The code of a message that the driver cannot send.
+/// Failure code of a message that the driver cannot send.
 const NOT_IMPLEMENTED: &str = "not_implemented";
 
-/// The events that the network's acceptance of a send may make.
+/// Events that the network's acceptance of a send may emit.
 const OF_ACCEPTANCE: [EventName; 3] = [EventName::MessageSent, EventName::MessageStatus, EventName::MessageReaction];
 
-/// How much is kept of what the network says why it refuses, in characters.
+/// How many characters of the network's reason for a refusal are kept.
 const LONGEST_REASON: usize = 1024;
 
 impl Channel {
-    /// Adds a send to the turn, or answers at once when it cannot be taken.
+    /// Adds a send to the batch, or answers at once if it cannot be accepted.
     pub fn accept_send(
         &mut self,
         batch: &mut Batch,
@@ -61,7 +61,7 @@ impl Channel {
                 if let Some(media) = &mut media {
                     media.counted = self.owner.node.media.counts();
                 }
-                // Where the row holds all of it, a second copy would only make the log longer.
+                // If the row holds the whole message, a second copy would only make the log longer.
                 let is_stored = self.keep().bodies && self.owner.node.directory.format() >= Format::THIRD;
                 let outbox = if is_stored { Bytes::new() } else { Bytes::from(encode(&OutboxEntry::whole(&row))) };
                 let message = self.new_message(&row);
@@ -91,14 +91,15 @@ impl Channel {
         }
     }
 
-    /// Refuses a send, unless an earlier call has brought it: what refuses it now may be what that one did, or came after it.
+    /// Refuses a send, unless an earlier call has brought it: that call, or a later one, may be the reason.
     pub fn refused_or_sent_before(&mut self, send: Send, error: CallError) -> Result<Worked, CallError> {
         let stored = self.stored_message(&send.message_id);
         stored.map_or(Err(error), |row| self.sent_before(row, send.client_ref))
     }
 
-    /// A message as it is stored: without its body where the channel keeps none, and where what came in finds its account's
-    /// quota used up. A send that was taken is stored whole: its place in the outbox may lead to its row alone.
+    /// A message as it is stored: without its body if the channel keeps none, or, for messages from the network or the
+    /// phone, if the account's quota is used up. An accepted send is not cut by the quota, since its outbox entry may
+    /// rely on the row.
     pub fn new_message(&self, row: &MessageRow) -> NewMessage {
         let has_room = || row.source == Source::Api || self.owner.over_message_bytes(self.row.customer).is_none();
         if self.keep().bodies && has_room() {
@@ -109,7 +110,7 @@ impl Channel {
         NewMessage::of(&envelope)
     }
 
-    /// Whether a send to this address, or a story, would be taken now.
+    /// Checks whether a send to this address, or a story, would be accepted now.
     pub fn check_send(&self, to: Option<&Address>) -> Result<(), CallError> {
         self.check_status()?;
         if let Some(full) = self.owner.over_message_bytes(self.row.customer) {
@@ -131,7 +132,7 @@ impl Channel {
 
     fn row_of(&self, send: &Send, request_id: RequestId) -> Result<(MessageRow, Option<Box<MediaRow>>), CallError> {
         self.check_status()?;
-        // Also while connected: a network that accepts nothing must not grow it without bound.
+        // Also while connected: a network that accepts nothing must not let the queue grow without bound.
         if self.outbox.len() >= OFFLINE_QUEUE {
             return Err(CallError::worker_at_capacity());
         }
@@ -168,13 +169,13 @@ impl Channel {
             created_at: now,
         };
         match self.owner.over_message_bytes(self.row.customer) {
-            // What says nothing, such as the deletion of a message, takes next to no room.
+            // A message without a body, such as a deletion, takes next to no space.
             Some(full) if !is_withheld(&row) => Err(full),
             _ => Ok((row, media)),
         }
     }
 
-    /// Names the audience of a story by phone addresses; looks whether one that is to be deleted is there.
+    /// Resolves the audience of a story to phone addresses, and checks that a story to be deleted exists.
     fn aim_story(&self, content: &mut Content) -> Result<(), CallError> {
         match content {
             Content::Story(story) => {
@@ -192,7 +193,7 @@ impl Channel {
         }
     }
 
-    /// What the network's verdict on a send means for stories.
+    /// The projection's writes that follow from the network's verdict on a send.
     fn settled_story(&self, row: &MessageRow, accepted: bool) -> Vec<ProjectedWrite> {
         let mut batch = Projected::default();
         let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut batch);
@@ -200,7 +201,7 @@ impl Channel {
         rows.into_writes()
     }
 
-    /// The address that a send goes to: a LID goes to the phone behind it.
+    /// The address that a send goes to; a LID is replaced by its phone address.
     fn resolve(&self, to: &Address) -> Result<Address, CallError> {
         let undeliverable = |reason| CallError::undeliverable_recipient(to.as_str(), reason);
         match to.check_recipient(&self.owner.node.suffixes).map_err(undeliverable)? {
@@ -209,18 +210,18 @@ impl Channel {
         }
     }
 
-    /// The channel's own address; a stand-in while it has no number.
+    /// The channel's own address; a placeholder while it has no number.
     pub fn own_address(&self) -> Address {
         self.owner.node.suffixes.phone_address(self.row.phone_number.as_deref().unwrap_or("0"))
     }
 
-    /// The phone address behind a LID, when it is known.
+    /// The phone address of a LID, if it is known.
     pub fn phone_behind(&self, lid: &Address) -> Option<Address> {
         let row = self.owner.reader.get(&keys::lid(self.row.id, lid.local()))?;
         Some(decode::<LidRow>(&row).phone)
     }
 
-    /// The LID of a phone address, when it is known.
+    /// The LID of a phone address, if it is known.
     pub fn lid_behind(&self, phone: &Address) -> Option<Address> {
         let lid = self.owner.reader.get(&keys::lid_of(self.row.id, phone.local()))?;
         Some(decode(&lid))
@@ -236,21 +237,21 @@ impl Channel {
         }
     }
 
-    /// A send was committed: it stands in the outbox from here on.
+    /// Adds a committed send to the outbox.
     pub fn sent(&mut self, row: MessageRow, client_ref: Option<String>, charge: Charge) -> Worked {
         let sent =
             Sent { message_id: row.message_id.clone(), client_ref, status: SentStatus::Queued, to: row.to.clone() };
         let id = row.message_id.clone();
         self.outbox.push(row, false, charge);
-        // Only a connected channel can have a verdict soon; the others' callers need not wait.
+        // Only a connected channel can get a verdict soon; other callers need not wait.
         let verdict = if self.row.status == Status::Connected { self.outbox.wait_for(&id) } else { None };
         Worked::Accepted(sent, verdict)
     }
 
-    /// Answers a send that was committed before, by a call whose answer was lost.
+    /// Answers a send that was committed for an earlier call whose answer was lost.
     ///
     /// # Errors
-    /// The refusal that the first call would have been told.
+    /// The refusal that the first call would have got.
     pub fn sent_before(&mut self, row: MessageRow, client_ref: Option<String>) -> Result<Worked, CallError> {
         let mut sent = Sent { message_id: row.message_id.clone(), client_ref, status: SentStatus::Queued, to: row.to };
         if self.outbox.contains(&row.message_id) {
@@ -269,7 +270,7 @@ impl Channel {
         Ok(Worked::Accepted(sent, None))
     }
 
-    /// The network took a message; `recipients` of a group will acknowledge it each.
+    /// The network accepted a message. In a group, each of the `recipients` will acknowledge it.
     pub fn settle_accepted(&mut self, batch: &mut Batch, id: &MessageId, at: Timestamp, recipients: Option<u32>) {
         let Some(mut entry) = self.outbox.take(id) else { return };
         failpoint::reach(Point::OutcomeBeforeCommit);
@@ -291,20 +292,20 @@ impl Channel {
             && directory.format() >= Format::THIRD
             && events::are_unheard(directory, customer, self.row.id, &OF_ACCEPTANCE);
         if is_short {
-            // What comes of the events below where nobody is to be told, without making them.
+            // Has the same effect as the events below when nobody subscribes to them, without making them.
             let (channel, message) = (self.row.id, id.clone());
             return batch.commands.push(Command::Sent { customer, channel, message, at, heard_at: now });
         }
         let sent = status_payload(row, AckStatus::Sent, at, None);
         let payloads = match &row.content {
-            // A story is no message of any chat; that its deletion is done shows in the story.
+            // A story belongs to no chat; the end of its deletion shows in the story itself.
             Content::Story(_) => vec![sent],
             Content::StoryDelete { .. } => Vec::new(),
             _ => vec![sent_payload(row, SendSource::Api, at), sent],
         };
         let reaction = reaction_payload(row, Sender::phone(row.from.clone()), true, at);
         let events = payloads.into_iter().chain(reaction).map(|payload| self.event(payload, about(row), now));
-        // The first one is counted, too; no other is logged for nobody.
+        // The first event is always logged, since it is also counted; the others only if somebody wants them.
         let events = events.enumerate().filter(|(place, event)| *place == 0 || event.is_wanted());
         let events: Vec<NewEvent> = events.map(|(_, event)| event).collect();
         let settle = Command::Settle {
@@ -318,7 +319,7 @@ impl Channel {
         batch.commands.push(settle.shortened(self.owner.node.directory.format()));
     }
 
-    /// The network refused a message for good.
+    /// The network refused a message permanently.
     pub fn settle_refused(&mut self, batch: &mut Batch, id: &MessageId, refused: Refused) {
         let code = match refused.kind {
             RefusedKind::Recipient => UNDELIVERABLE,
@@ -327,7 +328,7 @@ impl Channel {
         };
         let text: String = refused.text.chars().take(LONGEST_REASON).collect();
         let message = format!("the network refused: {} {text}", refused.code);
-        // The code says of which kind it is, in rows that older releases read too.
+        // The failure's code carries the kind, since older releases read these rows too.
         let stored = refused.clone().of(RefusedKind::Other);
         let failure = Failure { refused: Some(stored), ..Failure::new(code, &message) };
         let Some(failed) = self.failed(id, &failure) else { return };
@@ -337,12 +338,12 @@ impl Channel {
         }
     }
 
-    /// The command that ends a queued send in failure; `None` when it is not queued (any more).
+    /// The command that fails a queued send; `None` if it is not queued (any more).
     pub fn failed(&self, id: &MessageId, failure: &Failure) -> Option<Command> {
         Some(self.failed_row(&self.outbox.get(id)?.row, failure))
     }
 
-    /// The command that ends the send of a stored message in failure.
+    /// The command that fails the send of a stored message.
     pub fn failed_row(&self, row: &MessageRow, failure: &Failure) -> Command {
         let now = Timestamp::now();
         metrics::counter!("gateway_sends_total", "type" => row.content.type_name(), "outcome" => "failed").increment(1);
@@ -361,7 +362,7 @@ impl Channel {
     }
 }
 
-/// What the caller of a send that failed is told.
+/// The error for the caller of a failed send.
 fn refusal_of(to: &Address, failure: &Failure) -> CallError {
     let kind = match failure.code.as_str() {
         UNDELIVERABLE => RefusedKind::Recipient,
@@ -374,7 +375,7 @@ fn refusal_of(to: &Address, failure: &Failure) -> CallError {
     }
 }
 
-/// What the caller of a send that the network refused is told.
+/// The error for the caller of a send that the network refused.
 pub fn refusal(to: &Address, refused: &Refused) -> CallError {
     match refused.kind {
         RefusedKind::Recipient => CallError::undeliverable_recipient(to.as_str(), Undeliverable::NotRegistered),
@@ -396,7 +397,7 @@ pub fn chat_of(row: &MessageRow) -> Chat {
     Chat { chat_id: row.chat.clone(), is_group: row.is_group, participant: row.participant.clone() }
 }
 
-/// `message.sent` of a message that the network took.
+/// `message.sent` of a message that the network accepted.
 pub fn sent_payload(row: &MessageRow, source: SendSource, at: Timestamp) -> Payload {
     Payload::MessageSent(MessageSent {
         message_id: row.message_id.clone(),

@@ -1,4 +1,4 @@
-//! A channel's settings at its owner: how they change, and what else follows from a change at once.
+//! A channel's settings at its owner: how they change, and what a change affects at once.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ use crate::records::encode;
 use crate::retention::Keep;
 use crate::settings::{ChangeSettings, Changed, NewSettings, SealedProxy, SettingsRow, proxy_purpose};
 
-/// How often a channel that is always online says so: another device of the account may have said otherwise.
+/// How often an always-online channel shows itself: another device of the account may have shown otherwise.
 const SHOWN_FOR: Duration = Duration::from_secs(60);
 
 /// Why a channel's proxy cannot be used.
@@ -41,7 +41,7 @@ impl Channel {
         self.owner.node.media.retention_of(&self.settings.settings)
     }
 
-    /// Shows the channel as its settings say, and again before the network forgets it (`always_online`).
+    /// Shows the presence that the settings ask for, and again before the network forgets it (`always_online`).
     pub(super) async fn show_settled_presence(&mut self) {
         let settings = &self.settings.settings;
         self.shown_until = settings.always_online.then(|| Instant::now() + SHOWN_FOR);
@@ -54,8 +54,8 @@ impl Channel {
         self.show_presence(presence, None).await;
     }
 
-    /// Whether the channel wants to know nothing of an item. Receipts tell of what it sent itself, and notices keep
-    /// true what it can be asked for: see [`ignores_chat`](Self::ignores_chat) for what is told of them.
+    /// Whether the channel ignores an item. Receipts are about its own sends, and notices keep the projection correct:
+    /// see [`ignores_chat`](Self::ignores_chat) for their events.
     pub fn ignores(&self, item: &InboundKind) -> bool {
         match item {
             InboundKind::Message(message) | InboundKind::OwnMessage(message) => self.ignores_chat(&message.chat),
@@ -66,7 +66,7 @@ impl Channel {
         }
     }
 
-    /// Whether nothing is to be told of a conversation.
+    /// Whether a chat has no events.
     pub fn ignores_chat(&self, chat: &Address) -> bool {
         self.settings.settings.ignores(chat, &self.owner.node.suffixes)
     }
@@ -84,7 +84,7 @@ impl Channel {
         if row.settings == before.settings && !proxy {
             return Err(CallError::no_op("the settings have these values already").into());
         }
-        // Two changes within a millisecond have two versions.
+        // Two changes within a millisecond get different versions.
         row.settings.updated_at = Timestamp::now().max(Timestamp(before.version().0 + 1));
         row.changed_by = Some((call_id, proxy));
         let command = Command::ChangeSettings {
@@ -97,7 +97,7 @@ impl Channel {
             Reply::Done => {}
             Reply::ChannelDeleted => return Err(CallError::channel_not_found().into()),
             Reply::TooLarge => return Err(CallError::payload_too_large_over(LARGEST_COMMAND as u64).into()),
-            // Only this task changes them, so that another version means another owner.
+            // Only this task changes the settings, so another version means another owner.
             _ => return Err(LeadershipLost.into()),
         }
         let was_online = self.settings.settings.always_online;
@@ -108,7 +108,7 @@ impl Channel {
         Ok(changed(&self.settings.settings, proxy))
     }
 
-    /// The row that is asked for, and whether its proxy is another one.
+    /// The row with the change, and whether its proxy differs.
     fn applied(&self, to: NewSettings) -> Result<(SettingsRow, bool), CallError> {
         let mut row = self.settings.clone();
         let updated_at = row.version();
@@ -129,7 +129,7 @@ impl Channel {
         }
     }
 
-    /// Says whether the proxy is another one.
+    /// Changes a row's proxy; returns whether it differs.
     fn set_proxy(&self, row: &mut SettingsRow, to: Option<SealedProxy>) -> Result<bool, CallError> {
         let Some(SealedProxy { shown, sealed }) = to else {
             row.settings.proxy_url = None;
@@ -140,7 +140,7 @@ impl Channel {
             let why = "write the proxy's password; *** only replaces it in responses";
             return if as_shown { Ok(false) } else { Err(Violation::new(IssueCode::Format, why).at(&["proxy_url"])) };
         };
-        // Sealing the same twice gives different bytes.
+        // Sealing the same value twice gives different bytes, so the opened values are compared.
         let same = as_shown && self.opened(&sealed).is_ok_and(|new| self.proxy().is_ok_and(|old| old == Some(new)));
         if same {
             return Ok(false);
@@ -150,15 +150,15 @@ impl Channel {
         Ok(true)
     }
 
-    /// The URL of the proxy that the channel's sessions go through, with its password.
+    /// The URL of the proxy for the channel's sessions, with its password.
     ///
     /// # Errors
-    /// When it cannot be opened. Nothing may then go out past it.
+    /// If it cannot be opened. The channel must not connect without it then.
     pub(super) fn proxy(&self) -> Result<Option<String>, UnreadableProxy> {
         self.stored_proxy().map(|sealed| self.opened(&sealed)).transpose()
     }
 
-    /// As it is stored: it may have been sealed anew since this task has read its settings.
+    /// The stored proxy: it may have been resealed since this task read its settings.
     fn stored_proxy(&self) -> Option<Bytes> {
         self.settings.proxy.as_ref()?;
         SettingsRow::of(&self.owner.reader, self.row.id).proxy

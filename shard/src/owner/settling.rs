@@ -1,5 +1,5 @@
-//! Sends whose acceptance was answered and is not committed yet. Nobody waits for that entry, so that it may come some
-//! milliseconds later; who reads the row right after a 202 `sent` finds `sent` all the same.
+//! Sends whose acceptance was answered but is not committed yet. The deferred commit may come some milliseconds later,
+//! yet a read right after a 202 `sent` has to show `sent`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::history::MessageStatus;
 use crate::keys;
 use crate::records::{MessageState, encode};
 
-/// The verdicts of one shard that are on their way into the log, by the key of the state that they write.
+/// The verdicts of a shard that are not committed yet: the states that they write, by key.
 #[derive(Default)]
 pub struct Settling(Mutex<HashMap<Vec<u8>, Vec<u8>>>);
 
 impl Settling {
-    /// The network took a message, and its sender is about to be told. Returns what [`Self::end`] is to be given once
-    /// that is committed.
+    /// Adds the acceptance of a message, before its sender is told. Returns the key for [`Self::end`], which is called
+    /// once the acceptance is committed.
     pub fn begin(&self, channel: ChannelId, row: RowId, at: Timestamp) -> Vec<u8> {
         let state = MessageState { status: MessageStatus::Sent, status_at: at, error: None, group: None };
         let key = keys::message_state(channel, row);
@@ -28,7 +28,7 @@ impl Settling {
         key
     }
 
-    /// Removes keys whose values stand in the store by now.
+    /// Removes keys whose values are in the store by now.
     pub fn end(&self, settled: &[Vec<u8>]) {
         let mut settling = self.0.lock();
         for key in settled {
@@ -36,33 +36,33 @@ impl Settling {
         }
     }
 
-    /// The state of the shard with what is on its way into it.
+    /// The state of the shard, with the verdicts that are not committed yet.
     pub fn over(&self, reader: StateReader) -> Shown {
-        // Copied before anything is read: what is committed later than that is still here, and what was committed before
-        // is found in the store.
+        // Copied before anything is read: verdicts that are committed later are in the copy, and those committed
+        // earlier are in the store.
         Shown { settling: self.0.lock().clone(), reader }
     }
 }
 
-/// Verdicts that go into the log together.
+/// Verdicts that are committed together.
 pub struct Settled {
     of: Arc<Settling>,
     keys: Vec<Vec<u8>>,
 }
 
 impl Settled {
-    /// Of what [`Settling::begin`] has returned; `None` of nothing.
+    /// Wraps keys that [`Settling::begin`] returned; `None` without any.
     pub fn of(settling: &Arc<Settling>, keys: Vec<Vec<u8>>) -> Option<Self> {
         (!keys.is_empty()).then(|| Self { of: settling.clone(), keys })
     }
 
-    /// They stand in the store.
+    /// Removes the verdicts, which are in the store now.
     pub fn end(self) {
         self.of.end(&self.keys);
     }
 }
 
-/// What readers are shown.
+/// The view of readers.
 pub struct Shown {
     settling: HashMap<Vec<u8>, Vec<u8>>,
     reader: StateReader,
@@ -70,7 +70,7 @@ pub struct Shown {
 
 impl View for Shown {
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        // A stored row is as far as the one that is being settled, or further.
+        // A stored row is as recent as the one that is being settled, or more.
         self.reader.get(key).or_else(|| self.settling.get(key).cloned())
     }
 

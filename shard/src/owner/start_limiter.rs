@@ -1,4 +1,4 @@
-//! How many sessions a node starts and holds: starts are spread over time, and the number is capped.
+//! Limits how fast a node starts sessions, and how many it holds.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Deals out times to start at, so that a node that takes over many channels does not start them all at once.
+/// Assigns start times, so that a node that takes over many channels does not start them all at once.
 pub struct StartLimiter {
     gap: Duration,
     next: Mutex<Instant>,
-    /// Until when starts come half as fast.
+    /// Until when the start rate is halved.
     slow_until: Mutex<Option<Instant>>,
 }
 
-/// How many starts may come at once after a quiet time.
+/// How many starts may happen at once after a quiet time.
 const BURST: u32 = 20;
 
-/// How long starts come half as fast once the network has had too many.
+/// How long the start rate is halved after the network has reported too many logins.
 const SLOW_FOR: Duration = Duration::from_secs(600);
 
 impl StartLimiter {
@@ -26,7 +26,7 @@ impl StartLimiter {
         Self { gap, next: Mutex::new(Instant::now()), slow_until: Mutex::new(None) }
     }
 
-    /// The network has had too many starts.
+    /// Halves the start rate for a while, because the network has reported too many logins.
     pub fn slow_down(&self) {
         *self.slow_until.lock() = Some(Instant::now() + SLOW_FOR);
     }
@@ -46,14 +46,14 @@ impl StartLimiter {
         Booking { at: booked.max(now), gap, start_limiter: self.clone() }
     }
 
-    /// How long it takes until all starts that are booked have happened.
+    /// Time until all booked starts have happened.
     pub fn backlog(&self) -> Duration {
         self.next.lock().saturating_duration_since(Instant::now())
     }
 }
 
-/// A start that is booked. One that is dropped before its time is given back: an ownership that ends and begins anew, perhaps
-/// again and again, books all its starts each time, and they would push those to come further and further away.
+/// A booked start. Dropped before its time, it is released: an ownership that ends and begins again, perhaps
+/// repeatedly, books all its starts each time, and they would delay later starts further and further.
 pub struct Booking {
     at: Instant,
     gap: Duration,
@@ -151,7 +151,7 @@ mod tests {
             let booked: Vec<Booking> = (0..100).map(|_| start_limiter.book()).collect();
             assert!(booked.last().is_some_and(|last| last.at() > Instant::now()));
         }
-        // The burst's own starts were due at once, and count as used.
+        // The starts of the burst were due at once, and count as used.
         assert!(
             start_limiter.backlog() <= Duration::from_secs(50 * u64::from(BURST) + 1),
             "{:?}",

@@ -1,10 +1,10 @@
-//! How many channels of a shard are in which status, for the metrics.
+//! The number of a shard's channels in each status, for the metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::status::Status;
 
-/// Counts of channels that have a row; one that was never touched has none, and is `pending`.
+/// Counts of channels that have a row; a channel that was never touched has none, and is `pending`.
 #[derive(Default)]
 pub struct StatusCounts([AtomicU64; Status::ALL.len()]);
 

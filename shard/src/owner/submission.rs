@@ -1,4 +1,4 @@
-//! Commands as they go into the log: written, and cut into submissions of a bounded size.
+//! Encodes commands for the log, and splits them into submissions of bounded size.
 
 use model::msgpack;
 use raft::group::MAX_COMMAND;
@@ -7,40 +7,40 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::settling::Settled;
 use crate::command::{Command, NewEvent, Reply};
 
-/// Bytes of a caller's commands that are on their way at once. What more it commits waits for them, so that others of the
-/// shard do not wait for all of it.
+/// Bytes of one caller's commands that may be in flight at once. Its further commands wait for their commit, so that
+/// other callers of the shard do not wait for all of them.
 pub const PORTION: usize = 128 << 10;
 
-/// Bytes that the commands of most submissions fit into: those of a send take some hundreds.
+/// Initial capacity, enough for most submissions: the commands of a send take some hundred bytes.
 const USUAL_SUBMISSION: usize = 1 << 10;
 
-/// What of an entry is not commands: the batch's other fields, and the count of its commands.
+/// Bytes of an entry besides commands: the batch's other fields, and the number of commands.
 const BATCH_HEAD: usize = 256;
 
-/// Bytes of one command at most; a larger one is refused.
+/// Maximum size of one command in bytes; a larger one is refused.
 pub const LARGEST_COMMAND: usize = MAX_COMMAND - BATCH_HEAD;
 
-/// Who waits for a part of an entry's replies.
+/// A caller that waits for its part of an entry's replies.
 pub struct Caller {
     pub commands: usize,
     pub reply: oneshot::Sender<Vec<Reply>>,
-    /// Verdicts that stand in the store once these commands, the last of their caller's, are committed.
+    /// Verdicts that are in the store once these commands, the caller's last ones, are committed.
     pub settled: Option<Settled>,
 }
 
-/// Commands that go into one entry.
+/// Commands of one caller that go into the same entry.
 pub struct Submission {
-    /// One after the other, as they stand in the entry.
+    /// The encoded commands, in the order of the entry.
     pub encoded: Vec<u8>,
     pub caller: Caller,
-    /// What it takes of the bytes that may wait; given back when it goes into an entry.
+    /// This submission's share of the bytes that may wait; released when it goes into an entry.
     pub room: Option<OwnedSemaphorePermit>,
-    /// Its caller has more, which waits for it.
+    /// The caller has more commands, which wait for the commit of these.
     pub has_more: bool,
 }
 
-/// Writes a command. Those of every send go without the names of their fields, which every release reads as well: fields
-/// are only ever added at their ends, with a default.
+/// Encodes a command. The commands of every send are written without field names, which every release can read as well:
+/// fields are only ever added at the end, with a default.
 fn encode(bytes: &mut Vec<u8>, command: &Command) {
     let written = match command {
         Command::AcceptSend { media: None, .. }
@@ -59,7 +59,7 @@ pub enum Part {
     TooLarge,
 }
 
-/// Cuts commands into submissions of a bounded size. Mostly it is one.
+/// Splits commands into submissions of bounded size; usually there is one.
 pub fn submissions(commands: &[Command]) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut encoded = Vec::with_capacity(USUAL_SUBMISSION);
@@ -99,12 +99,12 @@ pub fn submissions(commands: &[Command]) -> Vec<Part> {
     parts
 }
 
-/// Whether too few endpoints may have been found for an event: it must not be the one that stands.
+/// Whether an event may lack endpoints because the copy of the directory was outdated; it must not be committed then.
 pub fn is_outdated(commands: &[Command]) -> bool {
     commands.iter().flat_map(events_of).any(|event| event.outdated)
 }
 
-/// The events that come with a command.
+/// The events that a command carries.
 fn events_of(command: &Command) -> &[NewEvent] {
     match command {
         Command::Settle { events, .. } | Command::ReceiveOwn { events, .. } | Command::Project { events, .. } => events,
@@ -147,7 +147,7 @@ pub mod tests {
     use crate::projection::Kind;
     use crate::stream::Streamed;
 
-    /// A command of exactly so many bytes.
+    /// A command of `bytes` encoded bytes: exactly that many above 64 KiB, and a few more below.
     pub fn of_size(bytes: usize) -> Command {
         let with = |length: usize| Command::Auth {
             channel: ChannelId::random(),
@@ -155,7 +155,7 @@ pub mod tests {
             writes: vec![AuthWrite { key: "k".repeat(length), value: None }],
         };
         let size = |command: &Command| msgpack::to_vec_named(command).unwrap().len();
-        // Lengths of strings from 64 KiB on take as many bytes each.
+        // The length of a string takes the same number of bytes from 64 KiB on.
         let base = size(&with(1 << 16)) - (1 << 16);
         let command = if bytes > (1 << 16) + base { with(bytes - base) } else { with(bytes) };
         assert!(bytes <= 1 << 16 || size(&command) == bytes);
@@ -173,7 +173,7 @@ pub mod tests {
         submissions(commands).into_iter().filter_map(submission).collect()
     }
 
-    /// How many commands each part has; 0 for one that is refused.
+    /// The number of commands in each part; 0 for a refused one.
     fn parts(sizes: &[usize]) -> Vec<usize> {
         let commands: Vec<Command> = sizes.iter().map(|size| of_size(*size)).collect();
         let count = |part| submission(part).map_or(0, |part| part.caller.commands);

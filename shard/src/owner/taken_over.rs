@@ -1,5 +1,5 @@
-//! Notes in the cluster's timeline which shards this node took over from another, and how long they had no owner. What
-//! comes within a moment stands in one entry for each node that it was taken from.
+//! Records in the cluster's timeline which shards this node took over from another, and how long they had no owner.
+//! Take-overs that come close together share one entry for each former owner.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,34 +17,34 @@ use tokio_util::sync::CancellationToken;
 
 use crate::nodes::Nodes;
 
-/// How often it is looked whether something is to be noted.
+/// How often take-overs that are not recorded yet are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Shards of a lost node are taken over within about this time of each other ...
+/// How long after the last take-over an entry is written: those from a lost node are this close together.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// ... and longer none waits for others.
+/// Upper bound of the wait for more take-overs.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// How long a write may take; what fails is tried again at the next look.
+/// Timeout of a write; one that fails is retried at the next tick.
 const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long the former owner may take to say how it is.
+/// Timeout of the former owner's status.
 const STATUS_PATIENCE: Duration = Duration::from_millis(400);
 
 /// A shard that came from another node.
 #[derive(Clone, Debug, PartialEq)]
 struct TakenOver {
     from: NodeId,
-    /// From when the former owner was heard last, to when this node owned the shard.
+    /// From when the former owner was last heard until this node owned the shard.
     away: Duration,
-    /// Channels with a session that had to be opened again.
+    /// Channels whose session had to be opened again.
     channels: usize,
     at: Timestamp,
     noted: Instant,
 }
 
-/// The last take-over of each shard that is still to be written down.
+/// The last take-over of each shard that is not recorded yet.
 #[derive(Debug, Default)]
 pub struct TakeOvers {
     waiting: Mutex<BTreeMap<ShardId, TakenOver>>,
@@ -56,7 +56,7 @@ impl TakeOvers {
         self.waiting.lock().insert(shard, taken);
     }
 
-    /// Writes what was noted until the stop.
+    /// Records take-overs until `stop`.
     pub async fn run(&self, nodes: Arc<dyn Nodes>, directory: Arc<Directory>, stop: CancellationToken) {
         let mut ticks = supervise::ticks(LOOK_EVERY);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
@@ -78,7 +78,7 @@ impl TakeOvers {
         }
     }
 
-    /// All that waits, once nothing more seems to come.
+    /// All take-overs that wait, once no more seem to follow.
     fn due(&self, now: Instant) -> BTreeMap<ShardId, TakenOver> {
         let waiting = self.waiting.lock();
         let age = |noted: Option<Instant>| noted.is_some_and(|noted| now.saturating_duration_since(noted) >= SETTLED);

@@ -1,4 +1,4 @@
-//! What calls ask of a channel's task, but for sends and operations: the session's life, pairing, settings, its end.
+//! Calls to a channel's task other than sends and operations: lifecycle, pairing, settings, deletion.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::command::{Command, Reply};
 use crate::keys;
 use crate::records::{StatusChange, decode};
 
-/// One new pair code a channel in this time.
+/// A channel gives at most one new pair code in this time.
 const PAIR_CODE_EVERY: Duration = Duration::from_secs(60);
 
 impl Channel {
@@ -30,7 +30,7 @@ impl Channel {
             Work::PairCode(wanted) => self.pairing(wanted).await,
             Work::DeleteChannel => {
                 self.close_in_order().await?;
-                // Each of them was answered with a 202: it ends in an event, as with any other end of the channel.
+                // Each of them was answered with a 202, so it ends in an event, as at any other end of the channel.
                 self.end_sends("the channel was deleted").await?;
                 self.start_at = None;
                 self.resume_at = None;
@@ -43,7 +43,7 @@ impl Channel {
                 }
                 self.row.deleted = true;
                 self.row.status = Status::Pending;
-                // Whoever waits for the channel need not wait any longer.
+                // Callers that wait for the channel need not wait any longer.
                 self.qr_waiters.clear();
                 self.review_operations();
                 Ok(Worked::Done(OwnerResponse::Nothing))
@@ -62,7 +62,7 @@ impl Channel {
             }
             Work::Export(export) => self.export(export).await,
             Work::Import(import) => self.import(import, call_id).await,
-            // Sends and operations are taken by the caller; the status, media and reads do not come here.
+            // Sends and operations are handled by the caller; the status, media and reads do not reach this task.
             Work::GetStatus
             | Work::Send(_)
             | Work::Operate { .. }
@@ -85,7 +85,7 @@ impl Channel {
             return Err(CallError::worker_at_capacity().into());
         }
         if moves && matches!(trigger, Trigger::Disconnect | Trigger::Restart | Trigger::Disable) {
-            // Before the answer: nothing of a channel that is to stop may still be on its way.
+            // Before the answer: nothing of a channel that is being stopped may still be on its way.
             self.close_in_order().await?;
         }
         if moves && trigger == Trigger::Logout {
@@ -125,7 +125,7 @@ impl Channel {
         }
     }
 
-    /// Whether a pairing has to be started here, or runs already. `Err` says why there can be none.
+    /// Whether a pairing has to be started; false if one is running. `Err` says why there can be none.
     fn judge_pairing(&self, unavailable: &CallError) -> Result<bool, CallError> {
         if self.row.deleted {
             return Err(CallError::channel_not_found());
@@ -158,7 +158,7 @@ impl Channel {
         })
     }
 
-    /// The QR text that a phone can still scan.
+    /// The QR text, if a phone can still scan it.
     fn shown_qr(&self) -> Option<QrCode> {
         let shown = self.qr.as_ref()?;
         shown.until.is_none_or(|until| until > Instant::now()).then(|| shown.code.clone())
@@ -176,7 +176,7 @@ impl Channel {
         let now = Instant::now();
         let unavailable = CallError::pair_code_unavailable(self.row.status);
         self.judge_pairing(&unavailable)?;
-        // Before the pairing: what is refused begins nothing.
+        // Checked before the pairing begins, so that a refused call begins nothing.
         if let Some(wait) = self.pair_code_wait(now) {
             let seconds = wait.as_secs_f64().ceil() as u32;
             return Err(CallError::rate_limited(LimitScope::Channel, 1, seconds).into());
@@ -190,7 +190,7 @@ impl Channel {
         Ok(Worked::Pairing { wanted, session, ready, given })
     }
 
-    /// How long it is until another pair code may be asked for. One that was not given does not count.
+    /// Time until another pair code may be requested. A request that got no code does not count.
     fn pair_code_wait(&mut self, now: Instant) -> Option<Duration> {
         let asked = self.pair_code.as_mut()?;
         match asked.answer.try_recv() {

@@ -1,4 +1,5 @@
-//! The peer: three members of Debian's `etcd-server` on this machine, as etcd's defaults make them, syncing what they write.
+//! The system for comparison: three members of Debian's `etcd-server` on this machine, with its defaults (synced
+//! writes).
 
 pub mod promise;
 pub mod rpc;
@@ -19,23 +20,23 @@ use tokio::time::Instant;
 
 use self::rpc::Kv;
 
-/// For one call.
+/// Timeout of one call.
 pub const CALL: Duration = Duration::from_secs(10);
 
-/// Until all members say that they are well.
+/// Timeout until all members report that they are healthy.
 const START: Duration = Duration::from_secs(30);
 
-/// Between two looks at what is waited for.
+/// Pause between two checks of an awaited condition.
 const LOOK: Duration = Duration::from_millis(20);
 
 const MEMBERS: usize = 3;
 
-/// The room that etcd gives its store; its default of 2 GB is less than a long run writes.
+/// Quota of etcd's store; its default of 2 GB is less than a long run writes.
 const QUOTA_BYTES: u64 = 8 << 30;
 
-/// Running members; they end with it.
+/// Running members. Dropping it ends them.
 pub struct Etcd {
-    // Dropped in this order: the processes, who would end them for us, their folder.
+    // Dropped in this order: the processes, the undertaker that ends leftovers, their folder.
     members: Vec<Member>,
     _undertaker: Undertaker,
     folder: TempDir,
@@ -51,7 +52,7 @@ struct Member {
 impl Member {
     fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // The member may have ended by itself; whoever needs it will miss its answers.
+            // The member may have ended by itself; calls to it will show that.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -65,10 +66,11 @@ impl Drop for Member {
 }
 
 impl Etcd {
-    /// Starts three members and waits until each is well and a value that one took is read from the others.
+    /// Starts three members and waits until all are healthy, and a value written through one is read through the
+    /// others.
     ///
     /// # Errors
-    /// When etcd is not installed or does not come up.
+    /// When etcd is not installed or does not start.
     pub async fn start() -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("gateway-bench-etcd-").tempdir()?;
         let undertaker = Undertaker::of_processes(folder.path(), false);
@@ -96,12 +98,12 @@ impl Etcd {
         Ok(etcd)
     }
 
-    /// Where each member takes requests, over gRPC and as JSON alike.
+    /// The address of each member, for gRPC and for JSON.
     pub fn urls(&self) -> Vec<String> {
         self.members.iter().map(|member| member.client.clone()).collect()
     }
 
-    /// The processes that run.
+    /// The processes of running members.
     pub fn pids(&self) -> Vec<i32> {
         let running = self.members.iter().filter_map(|member| member.child.as_ref());
         running.filter_map(|child| i32::try_from(child.id()).ok()).collect()
@@ -110,7 +112,7 @@ impl Etcd {
     /// The member that leads.
     ///
     /// # Errors
-    /// When no member knows one in time.
+    /// When no member knows a leader in time.
     pub async fn leader(&self) -> anyhow::Result<usize> {
         let end = Instant::now() + START;
         while Instant::now() < end {
@@ -128,15 +130,15 @@ impl Etcd {
         bail!("etcd has no leader after {START:?}")
     }
 
-    /// Ends a member at once.
+    /// Kills a member.
     pub fn kill(&mut self, member: usize) {
         self.members[member].kill();
     }
 
-    /// Starts a member that was killed, on what it has, and waits until it is well.
+    /// Starts a killed member on its data, and waits until it is healthy.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// When it does not start.
     pub async fn restart(&mut self, member: usize) -> anyhow::Result<()> {
         self.spawn(member, "existing")?;
         self.wait_well(member).await
@@ -159,7 +161,7 @@ impl Etcd {
             .stderr(log)
             .spawn()
             .context("etcd cannot be started; Debian has it in the package etcd-server")?;
-        // For whoever ends what is left when this program is killed.
+        // For the undertaker, which ends leftovers if this program is killed.
         std::fs::write(folder.join(format!("{}.pid", member.name)), format!("{}\n", child.id()))?;
         member.child = Some(child);
         Ok(())
@@ -192,7 +194,7 @@ fn last_words(folder: &Path, member: &Member) -> String {
     String::from_utf8_lossy(&log).lines().last().unwrap_or("its log is empty").to_owned()
 }
 
-/// Ports that nobody listens on; held together, so that they differ.
+/// Ports without listeners. All are bound at the same time, so that they differ.
 fn free_ports(count: usize) -> anyhow::Result<Vec<u16>> {
     let held: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
     held.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()

@@ -1,8 +1,8 @@
-//! The same promise on etcd: a gateway of a few lines.
+//! The same promise on etcd: a minimal gateway.
 //!
-//! It takes a text over HTTP, checks the key, puts the message into etcd, hands it to the network, waits until that has it, puts
-//! the outcome, and answers 202. Nothing else of a gateway is there: no owner that others take over from, no events, no limits. Three
-//! of them run as processes of their own, each before one member of etcd and with sessions of its own.
+//! It accepts a text over HTTP, checks the key, puts the message into etcd, sends it to the network, waits for the
+//! acceptance, puts the outcome, and answers 202. It has nothing else of a gateway: no failover, no events, no limits.
+//! Three of them run as separate processes, each in front of one member of etcd and with sessions of its own.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -46,19 +46,19 @@ use crate::bench::caller::{Accepted, Caller, text};
 use crate::bench::target::{FIRST_RECIPIENT, Target, want};
 use crate::connection::Connection;
 
-/// Numbers of their channels' phones follow this.
+/// First number of their channels' phones.
 const FIRST_PHONE: u64 = 495_000_000_000;
 
-/// As the network knows them: no node of a gateway has such a number.
+/// Node id of the first one at the network, which no node of a gateway has.
 const FIRST_NODE: NodeId = 901;
 
 /// Sessions that pair at the same time.
 const PAIRING_AT_ONCE: usize = 16;
 
-/// For all sessions of one to be there.
+/// Timeout for all sessions of a process to open.
 const START: Duration = Duration::from_secs(120);
 
-/// For the network to take a message.
+/// Timeout for the network to accept a message.
 const ACCEPTANCE: Duration = Duration::from_secs(10);
 
 const KEY: &str = "key-of-the-benchmark";
@@ -84,10 +84,10 @@ pub struct PromiseArgs {
     channels: usize,
 }
 
-/// Runs one until it is killed; says its URL on standard output when all its sessions are there.
+/// Runs one until it is killed. Once all its sessions are open, it prints its URL on standard output.
 ///
 /// # Errors
-/// When etcd or the network do not take it.
+/// When etcd or the network cannot be used.
 pub async fn run(args: PromiseArgs) -> anyhow::Result<()> {
     let network = SimulatedNetwork::new(args.network.clone(), args.node);
     let simulator = Api::new(client(), &args.simulator, None);
@@ -105,7 +105,7 @@ pub async fn run(args: PromiseArgs) -> anyhow::Result<()> {
         let promise = promise.clone();
         tokio::spawn(async move {
             let service = service_fn(|request| promise.answer(request));
-            // Whoever measures closes its connections when it has measured.
+            // The benchmark closes its connections when it has measured.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
@@ -117,7 +117,7 @@ struct Promise {
     etcd: Kv,
 }
 
-/// A session and the messages that the network has not taken yet.
+/// A session, and the messages that the network has not accepted yet.
 struct Channel {
     session: Arc<dyn Session>,
     waiting: Arc<Mutex<HashMap<MessageId, oneshot::Sender<()>>>>,
@@ -166,11 +166,11 @@ impl Promise {
     }
 }
 
-/// Pairs a phone, and hears of its session's acceptances from then on.
+/// Pairs a phone, and handles its session's acceptances from then on.
 async fn open(network: &SimulatedNetwork, simulator: &Api, node: NodeId, phone: u64) -> anyhow::Result<Channel> {
     let (events, mut reports) = mpsc::channel(64);
     let purpose = Purpose::Pair { device_name: "Benchmark".to_owned(), full_history: false };
-    // A fence that fences nobody: it lasts longer than the benchmark.
+    // A fence without effect: it lasts longer than the benchmark.
     let fence = Fence::new(1, Instant::now() + Duration::from_secs(86_400));
     let auth: Arc<dyn AuthStore> = Arc::new(Forgetful);
     let opening = OpenSession { channel: ChannelId::random(), node, fence, purpose, proxy: None, auth, events };
@@ -193,7 +193,7 @@ async fn open(network: &SimulatedNetwork, simulator: &Api, node: NodeId, phone: 
             if let SessionEvent::Accepted { id, .. } = event
                 && let Some(taken) = heard.lock().remove(&id)
             {
-                // A caller that went away waits no more.
+                // The caller may have gone away.
                 let _ = taken.send(());
             }
         }
@@ -201,7 +201,7 @@ async fn open(network: &SimulatedNetwork, simulator: &Api, node: NodeId, phone: 
     Ok(Channel { session, waiting })
 }
 
-/// Keeps no credentials: no session of the benchmark is opened a second time.
+/// Keeps no credentials: the benchmark opens each session only once.
 struct Forgetful;
 
 #[async_trait]
@@ -219,7 +219,7 @@ impl AuthStore for Forgetful {
     }
 }
 
-/// Three of them that run; they end with it.
+/// The three running processes. Dropping it ends them.
 pub struct Promises {
     processes: Vec<Child>,
     urls: Vec<String>,
@@ -227,10 +227,10 @@ pub struct Promises {
 }
 
 impl Promises {
-    /// Starts one before each member of etcd, on the target's network.
+    /// Starts one process in front of each member of etcd, on the target's network.
     ///
     /// # Errors
-    /// When one does not come up.
+    /// When one does not start.
     pub async fn start(etcd: &Etcd, target: &Target, channels: usize) -> anyhow::Result<Self> {
         let urls = etcd.urls();
         let channels_each = channels.div_ceil(urls.len());
@@ -257,15 +257,15 @@ impl Promises {
         Ok(all)
     }
 
-    /// The processes that run.
+    /// The running processes.
     pub fn pids(&self) -> Vec<i32> {
         self.processes.iter().filter_map(|child| i32::try_from(child.id()?).ok()).collect()
     }
 
-    /// `count` workers, spread over them.
+    /// `count` workers, distributed over the processes.
     ///
     /// # Errors
-    /// When a URL is none.
+    /// When a URL is invalid.
     pub fn workers(&self, count: usize) -> anyhow::Result<Vec<PromisedSends>> {
         let worker = |n: usize| {
             let connection = Connection::new(&self.urls[n % self.urls.len()], KEY)?;
@@ -275,13 +275,13 @@ impl Promises {
     }
 }
 
-/// The simulator listens to the network on the port after its control port.
+/// The simulator's network port is the one after its control port.
 fn network_address(simulator: &str) -> anyhow::Result<String> {
     let address: std::net::SocketAddr = simulator.trim_start_matches("http://").trim_end_matches('/').parse()?;
     Ok(std::net::SocketAddr::new(address.ip(), address.port() + 1).to_string())
 }
 
-/// Sends texts through one of them.
+/// Sends texts through one of the processes.
 pub struct PromisedSends {
     connection: Connection,
     channels: u64,

@@ -1,5 +1,5 @@
-//! What is used of etcd's gRPC service `etcdserverpb.KV`, by hand: a few fields with the numbers that its `rpc.proto` gives
-//! them. What an answer holds besides is skipped by the decoder.
+//! The used part of etcd's gRPC service `etcdserverpb.KV`, by hand: a few fields with their numbers in `rpc.proto`. The
+//! decoder skips all other fields of responses.
 
 use anyhow::{Context, ensure};
 use hyper::http::uri::PathAndQuery;
@@ -61,10 +61,10 @@ pub struct Kv {
 }
 
 impl Kv {
-    /// Connects when it is first used, and again after it was cut.
+    /// Connects at the first use, and reconnects after failures.
     ///
     /// # Errors
-    /// When `url` is none.
+    /// When `url` is invalid.
     pub fn new(url: &str) -> anyhow::Result<Self> {
         let endpoint = Endpoint::from_shared(url.to_owned())?.tcp_nodelay(true).connect_timeout(CALL).timeout(CALL);
         Ok(Self { grpc: Grpc::new(endpoint.connect_lazy()) })

@@ -1,4 +1,4 @@
-//! I14.
+//! Tests of I14.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn is_noisy(at: At) -> bool {
     NOISES.iter().any(|from| At::seconds(*from) <= at && at < At::seconds(from + LASTS))
 }
 
-/// The quiet tenant sends without a pause, each send taking so many milliseconds, and others while there is noise.
+/// The quiet tenant sends without a pause. Each send takes `calm_ms`, or `loud_ms` while there is noise.
 fn day(play: &mut Play, calm_ms: u64, loud_ms: u64) {
     play.run.evidence.stage.quiet = Some(QUIET.to_owned());
     for from in NOISES {
@@ -38,7 +38,7 @@ fn a_tenant_that_costs_another_more_than_a_fifth_of_its_speed_is_found() {
     holds(|play| day(play, 40, 49));
     breaks(&[I14], |play| day(play, 40, 51));
     breaks(&[I14], |play| day(play, 40, 200));
-    // That there are hardly any sends is no want of something to judge.
+    // Hardly any sends are left, but that must not count as too few to judge.
     breaks(&[I14], |play| day(play, 40, 5_900));
 }
 
@@ -56,7 +56,7 @@ fn one_noise_amid_something_else_does_not_decide_and_few_say_nothing() {
     };
     assert_eq!(judged(3, None), (3, false));
     assert_eq!(judged(2, None), (0, true));
-    // Shortly before, within and shortly after what is measured.
+    // Shortly before, during and shortly after the measured intervals.
     for at in [90, 103, 113] {
         assert_eq!(judged(3, Some((FaultKind::Crash, at))), (0, true), "{at}");
     }
@@ -76,7 +76,8 @@ fn sends_that_fail_are_no_speed() {
     });
 }
 
-/// The quiet tenant does this beside its sends; in a noise each time takes so long and ends so, else it is done at once.
+/// Calls of the quiet tenant beside its sends. During noise each takes `loud_ms` and ends as `loud`, else it succeeds
+/// at once.
 fn beside(play: &mut Play, op: &Op, loud_ms: u64, loud: &Outcome) {
     day(play, 40, 40);
     let mut at = At::seconds(90);
@@ -94,13 +95,14 @@ fn uploads_and_new_connections_have_their_promised_time_beside_noise() {
     for op in [Op::Upload, Op::AskAnew] {
         holds(|play| beside(play, &op, 4_900, &done()));
         breaks(&[I14], |play| beside(play, &op, 7_000, &done()));
-        // Refused at once is no speed.
+        // Calls that fail at once have no speed.
         breaks(&[I14], |play| beside(play, &op, 20, &unknown()));
         breaks(&[I14], |play| beside(play, &op, 20, &refused(0, "no_connection")));
     }
 }
 
-/// All sends of the quiet tenant are taken and told of at once, but those in a noise so late, or never.
+/// All sends of the quiet tenant are accepted and their events delivered at once, during noise with this delay or
+/// never.
 fn told(play: &mut Play, loud: Option<u64>) {
     day(play, 40, 40);
     let mut request = play.last_hook("message.sent").clone();
@@ -133,7 +135,7 @@ fn what_is_within_a_limit_is_taken_and_what_is_beyond_is_refused_for_its_size() 
     breaks(&[I14], |play| play.sized(Size::Within, refused(413, "payload_too_large")));
     breaks(&[I14], |play| play.sized(Size::Beyond, made("an endpoint")));
     holds(|play| play.sized(Size::Beyond, refused(413, "payload_too_large")));
-    // Outcomes that tell nothing about sizes hold for both.
+    // Outcomes that show nothing about sizes hold for both.
     for size in [Size::Within, Size::Beyond] {
         holds(|play| play.sized(size, unknown()));
         for (status, code) in [(0, "no_connection"), (404, "channel_not_found"), (409, "no_op"), (429, "rate_limited")]
@@ -153,7 +155,7 @@ fn a_large_send_is_lost_as_any_other() {
     holds(|play| {
         take(play);
         play.accept("large", "large");
-        // The message comes from a number that no other judge looks at.
+        // No other check considers this number.
         let row = play.run.evidence.ledger.last_mut().expect("it was accepted");
         row.from = "499@s.example".to_owned();
         play.run.evidence.inboxes.values_mut().for_each(|rows| rows.retain(|row| row.id != "large"));

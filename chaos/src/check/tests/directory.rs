@@ -1,4 +1,4 @@
-//! I8.
+//! Tests of I8.
 
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ fn a_change_that_undoes_another_of_something_else_is_found() {
         play.call(MAIN, Op::CreateEndpoint { hook: "/0".to_owned() }, made(ID));
         play.call(MAIN, change(Some("/1"), None), done());
         play.call(MAIN, change(None, Some(false)), done());
-        // Both changes take place at the same time.
+        // Both changes happen at the same time.
         let changes = play.calls(|call| matches!(call.op, Op::ChangeEndpoint { .. }));
         let (begin, end) = (changes[0].begin, changes[1].end);
         for change in changes {
@@ -117,7 +117,7 @@ fn a_change_that_undoes_another_of_something_else_is_found() {
     assert!(!judged("/1", true).holds() && !judged("/0", false).holds());
 }
 
-/// One node may show an update that is under way before another does; no node may go back.
+/// One node may show an update in flight before another does, but no node may go back.
 #[test]
 fn an_update_under_way_shows_at_one_node_first_and_stays() {
     let play = |first: u64, second: u64| {
@@ -135,7 +135,7 @@ fn an_update_under_way_shows_at_one_node_first_and_stays() {
     assert!(!play(2, 2).holds());
 }
 
-/// Reads of two nodes in turn, so far apart, after a rename of which nobody knows whether it came to be.
+/// Reads at nodes, `apart` from each other, after a rename of unknown outcome.
 fn turns(apart: Duration, reads: &[(u64, &str)]) -> Finding {
     let mut play = Play::empty();
     play.call(MAIN, create(), made(ID));
@@ -152,13 +152,13 @@ fn nodes_do_not_differ_for_longer_than_a_copy_may_be_old() {
     let split = turns(Duration::from_secs(15), &[(1, "1"), (2, "0"), (1, "1"), (2, "0")]);
     assert!(!split.holds(), "{split:?}");
     assert!(split.violations[0].what.contains("copies"), "{split:?}");
-    // Once is enough.
+    // A single old read is enough.
     assert!(!turns(Duration::from_secs(3), &[(1, "1"), (2, "0")]).holds());
-    // A copy of the age that it may have.
+    // A copy of the permitted age.
     let aged = turns(Duration::from_secs(1), &[(1, "1"), (2, "0"), (2, "1")]);
     assert!(aged.holds(), "{aged:?}");
     assert_eq!(aged.notes.len(), 1, "{aged:?}");
-    // A change that every node shows late is no difference between nodes.
+    // A change that appears late at every node is no difference between nodes.
     let late = turns(Duration::from_secs(15), &[(1, "0"), (2, "0"), (1, "1"), (2, "1")]);
     assert!(late.holds() && late.notes.is_empty(), "{late:?}");
 }
@@ -208,7 +208,7 @@ fn while_two_updates_are_under_way_one_node_may_be_ahead_of_another_by_both() {
     let finding = judged(&[(2, "there"), (3, "0"), (1, "here"), (1, "there")]);
     assert!(finding.holds(), "{finding:?}");
     assert_eq!(finding.notes.len(), 1, "{finding:?}");
-    // No node goes back to what it has left behind.
+    // No node goes back to an earlier state.
     assert!(!judged(&[(2, "there"), (2, "here"), (2, "there")]).holds());
 }
 
@@ -233,7 +233,7 @@ fn who_comes_second_with_a_revocation_is_in_the_order_of_all_nodes_and_may_rely_
         play.call(MAIN, Op::CreateKey { name: "New".to_owned() }, made("new"));
         play.call_at(1, MAIN, revoke(), done());
         play.call_at(2, MAIN, revoke(), second);
-        // Also the node that said so: it had it from the directory's leader.
+        // Including the node that refused: the refusal came from the directory's leader.
         for node in [2, 3] {
             play.call_at(node, MAIN, using(), done());
         }
@@ -246,10 +246,10 @@ fn who_comes_second_with_a_revocation_is_in_the_order_of_all_nodes_and_may_rely_
     assert!(finding.holds(), "{finding:?}");
     assert_eq!(finding.notes.len(), 1, "{finding:?}");
     assert!(!judge_one(I6, &play.run).holds(), "a key is let in that was said to be revoked");
-    // From the first one's answer on it is so everywhere.
+    // Once the first revocation is answered, the key is revoked everywhere.
     play.call_at(3, MAIN, using(), done());
     assert!(!judge_one(I8, &play.run).holds());
-    // A key is revoked once.
+    // A key can be revoked only once.
     assert!(!judge_one(I8, &revoked_twice(done()).run).holds());
 }
 
@@ -294,13 +294,13 @@ fn many_reads_beside_many_changes_of_unknown_outcome_are_judged_at_once() {
         }
     }
     assert!(judge_one(I8, &play.run).holds());
-    // Back to what it was a while ago, at a node that had shown nothing yet.
+    // Back to an old name, at a node that had shown nothing yet.
     play.wait(Duration::from_secs(3));
     play.call_at(4, MAIN, read(), named("9"));
     assert!(!judge_one(I8, &play.run).holds());
 }
 
-/// What a client does to the one object, through which node, when, and whether it hears the answer.
+/// A client's operation on the object: node, times, and whether the client gets the response.
 #[derive(Clone, Debug)]
 struct Act {
     gap: u64,
@@ -325,7 +325,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     prop::collection::vec(act, 1..40)
 }
 
-/// What the acts hear of an object that takes each of them at one moment between its begin and its end.
+/// The outcomes of operations on an object that takes each at one moment between its begin and its end.
 fn linearizable(acts: &[Act]) -> Play {
     let mut play = Play::empty();
     play.run.records.clear();
@@ -338,7 +338,7 @@ fn linearizable(acts: &[Act]) -> Play {
     let (mut state, mut now) = (Some("0".to_owned()), 0);
     for (number, act) in acts.iter().enumerate() {
         now += act.gap;
-        // Never before the object was made.
+        // Never before the object was created.
         let (begin, end) = (at(now).0 - act.before.min(19) * 1_000_000, at(now + act.after));
         let gone = || refused(404, "channel_not_found");
         let name = (number + 1).to_string();
@@ -382,7 +382,7 @@ proptest! {
     #[test]
     fn an_old_name_after_a_new_one_is_refused(acts in acts()) {
         let mut play = linearizable(&acts);
-        // Renamed twice and read by everybody after all else, without anything beside it.
+        // Two renames and a read after everything else, without concurrent operations.
         let last = play.end_of(|_| true).0 + 1_000_000_000;
         let add = |play: &mut Play, n: u64, op, outcome| {
             let (begin, end) = (At(last + 10 * n), At(last + 10 * n + 5));

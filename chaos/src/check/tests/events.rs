@@ -1,4 +1,4 @@
-//! I5 and I6.
+//! Tests of I5 and I6.
 
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ fn each_status_of_a_send_is_told() {
             message
         };
         breaks(&[I5], |play| _ = forget(play));
-        // What no receiver has heard of may be of any status.
+        // An event that no receiver has seen may be of any status.
         let wait = |play: &mut super::Play, overdue: bool| {
             let message = forget(play);
             let heard: Vec<String> = play.run.webhooks().map(|request| request.event_id.clone()).collect();
@@ -146,16 +146,16 @@ fn that_a_phone_has_read_a_message_is_told() {
         told(play);
         later(play);
     });
-    // Of one that is missing, another status does not tell.
+    // Another status does not make up for the missing one.
     breaks(&[I5], |play| {
         read(play);
         told(play);
         play.last_hook("message.status").status = Some("played".to_owned());
         later(play);
     });
-    // At the end of a run the status may still be on its way.
+    // At the end of a run the status may still be in flight.
     holds(|play| _ = read(play));
-    // Nobody knows whether the chat was opened.
+    // Whether the chat was opened is unknown.
     holds(|play| {
         read(play);
         play.calls(|call| matches!(call.op, Op::OpenChat { .. }))[0].outcome = unknown();
@@ -180,7 +180,7 @@ fn that_a_send_failed_is_told() {
         let message = fail(play);
         play.status(&message, "failed");
     });
-    // A copy of it was accepted, which the gateway heard of too late.
+    // A copy of it was accepted, which the gateway learned too late.
     holds(|play| {
         let message = fail(play);
         play.accept("refused", &message);
@@ -199,7 +199,7 @@ fn that_a_send_failed_at_once_is_told_though_its_caller_was_told_no_id() {
         fail(play);
         play.status("its id", "failed");
     });
-    // An event may be missing where its channel was deleted meanwhile.
+    // An event may be missing if its channel was deleted meanwhile.
     let passing = |play: &mut super::Play, outcome: Outcome| {
         fail(play);
         let send = Op::Send { channel: "a passing channel".to_owned(), text: "refused".to_owned() };
@@ -208,7 +208,7 @@ fn that_a_send_failed_at_once_is_told_though_its_caller_was_told_no_id() {
     holds(|play| passing(play, unknown()));
     holds(|play| passing(play, refused(422, "other")));
     breaks(&[I5], |play| passing(play, refused(409, "not_connected")));
-    // Each endpoint has to hear of what one has heard of.
+    // What one endpoint receives, each endpoint must receive.
     let beside = |play: &mut super::Play| {
         let stage = &mut play.run.evidence.stage;
         let mut other = stage.endpoints.iter().find(|endpoint| endpoint.hook == HOOK).expect("it is there").clone();
@@ -233,7 +233,7 @@ fn that_a_send_failed_at_once_is_told_though_its_caller_was_told_no_id() {
         beside(play);
         play.status("its id", "failed");
     });
-    // Where nobody hears of everything, it may be of a channel of which nobody hears.
+    // If no endpoint receives everything, the message may be of a channel without an endpoint.
     holds(|play| {
         fail(play);
         let stage = &mut play.run.evidence.stage;
@@ -294,19 +294,19 @@ fn a_success_is_told_again_once_for_want_of_an_answer_and_not_twice() {
     };
     holds(|play| _ = again(play, 1));
     breaks(&[I5], |play| _ = again(play, 2));
-    // The network is not who delivers.
+    // A fault of the messaging network does not affect deliveries.
     breaks(&[I5], |play| {
         again(play, 2);
         play.fault(FaultKind::LoseAcceptances);
     });
-    // Long over by then.
+    // The fault ended long before.
     breaks(&[I5], |play| {
         play.wait(Duration::from_secs(60));
         play.inbound("much later");
         let first = again(play, 2);
         play.fault_within(FaultKind::Crash, At::default(), first.minus(Duration::from_secs(40)));
     });
-    // The owner's leadership went elsewhere, and what it had heard with it.
+    // The leadership moved, and the success that the old owner knew of was lost.
     let leader = |at: At, term: u64| {
         let asked = at.minus(Duration::from_millis(50));
         Record::Leader(LeaderSeen { asked, at, group: 5, leader: Some(2), term })
@@ -316,7 +316,7 @@ fn a_success_is_told_again_once_for_want_of_an_answer_and_not_twice() {
         let seen = [first.minus(Duration::from_secs(1)), first.plus(Duration::from_secs(3))];
         play.run.records.extend([leader(seen[0], 7), leader(seen[1], 8)]);
     });
-    // Nobody followed it.
+    // The term did not change.
     breaks(&[I5], |play| {
         let first = again(play, 2);
         let seen = [first.minus(Duration::from_secs(1)), first.plus(Duration::from_secs(3))];
@@ -335,7 +335,7 @@ fn a_stream_shows_nothing_twice_over_its_connections() {
     holds(|play| play.frame(2, "evt_3", CHANNEL));
 }
 
-/// Three sends, of which a stream shows all but so many events of the second and of the third.
+/// Three sends; a stream shows all events but the last `second` and `third` ones of the second and of the third.
 fn watched(play: &mut super::Play, second: usize, third: usize) -> [String; 3] {
     play.wait(Duration::from_secs(200));
     let sends = ["first", "second", "third"].map(|text| play.send(text));
@@ -349,7 +349,7 @@ fn watched(play: &mut super::Play, second: usize, third: usize) -> [String; 3] {
 fn a_stream_leaves_nothing_out_of_what_it_shows() {
     holds(|play| _ = watched(play, 0, 0));
     breaks(&[I5], |play| _ = watched(play, 1, 0));
-    // One event of the third came into being after all of the second.
+    // One event of the third send was created after all of the second.
     breaks(&[I5], |play| _ = watched(play, 3, 2));
     // A stream that ended early or began late may lack events at that end.
     holds(|play| _ = watched(play, 1, 3));
@@ -368,7 +368,7 @@ fn a_stream_may_leave_out_what_it_tells_of_and_what_nobody_knows_the_place_of() 
         play.gap();
         play.show(&third, 0);
     });
-    // Somebody was told of it so late that it may have come into being after all that was shown.
+    // The webhook came so late that the event may have been created after everything shown.
     holds(|play| {
         let [_, second, _] = watched(play, 1, 0);
         let late = play.step();
@@ -428,7 +428,7 @@ fn an_endpoint_that_is_off_is_not_called_but_for_what_was_on_its_way() {
         let off = off(play);
         play.late_hook(off.plus(Duration::from_secs(8)));
     });
-    // A process that stood still goes on with what it had begun.
+    // A paused process continues what it had begun.
     holds(|play| {
         let off = off(play);
         play.late_hook(off.plus(Duration::from_secs(8)));

@@ -1,4 +1,4 @@
-//! I7.
+//! Tests of I7.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::check::Invariant::I7;
 use crate::check::judge_one;
 use crate::history::{At, Call, FaultKind, Op, Record};
 
-/// A bucket that is empty, a while after its home was seen in term 7.
+/// A bucket that is empty, a while after its coordinator was seen in term 7.
 fn drawn_empty() -> Play {
     let mut play = Play::empty();
     play.see_leader(7);
@@ -64,10 +64,10 @@ fn looks_that_know_no_leader_tell_nothing_of_the_bucket() {
         look(&mut play);
         judge_one(I7, &play.run)
     };
-    // All nodes start, and none knows the group yet; or one of them stands for an election that another one wins.
+    // All nodes start, and none knows the group yet; or one is the candidate in an election that another one wins.
     assert!(judged(&|play| play.leaderless(0)).holds());
     assert!(judged(&|play| play.leaderless(9)).holds());
-    // Only a node that is cut off was asked, which takes itself for the leader that it was before.
+    // Only a node that is cut off was asked, which still considers itself the leader.
     assert!(judged(&|play| play.see_leader(6)).holds());
     assert!(!judged(&|play| play.see_leader(7)).holds());
 }
@@ -76,7 +76,7 @@ fn looks_that_know_no_leader_tell_nothing_of_the_bucket() {
 fn an_empty_bucket_gives_one_burst_in_a_fail_over_and_not_two() {
     let after_a_refusal = |admitted: usize| {
         let mut play = drawn_empty();
-        // Long enough that a full bucket's burst and what came back since would excuse a second one.
+        // Long enough that the burst of a full bucket and its refill would excuse a second burst.
         for _ in 0..20 {
             play.wait(Duration::from_millis(300));
             play.call(LIMITED, Op::Draw, refused(429, "rate_limited"));
@@ -97,7 +97,7 @@ fn a_home_that_has_just_been_deposed_may_answer_once_more() {
     play.see_leader(7);
     play.wait(Duration::from_secs(1));
     play.see_leader(8);
-    // The first of them at the former home.
+    // The first call is admitted by the former coordinator.
     play.draws(1 + BURST as usize);
     play.see_leader(8);
     assert!(judge_one(I7, &play.run).holds());
@@ -130,7 +130,7 @@ fn a_move_that_was_seen_counts_also_where_nobody_looked_after_the_last_call() {
     assert!(!moved_to(7).holds());
 }
 
-/// What a true bucket answers to calls that take effect at some moment between begin and end.
+/// The answers of a correct bucket to calls that take effect at some moment between their begin and their end.
 fn admitted_by_a_bucket(calls: &[(u64, u64, u64)]) -> Vec<Record> {
     let mut moments: Vec<(u64, u64, u64)> = Vec::new();
     let mut now = 0;
@@ -164,7 +164,7 @@ proptest! {
         play.run.records = admitted_by_a_bucket(&calls);
         let finding = judge_one(I7, &play.run);
         prop_assert!(finding.holds(), "{finding:?}");
-        // The same calls again, as if a second bucket had been filled: at once, and so more than any time allows.
+        // A burst of calls at one moment, as from a second bucket: more than any interval allows.
         let Some(Record::Call(call)) = play.run.records.first().cloned() else { return Ok(()) };
         let extra = std::iter::repeat_n(call, 2 * BURST as usize);
         play.run.records.extend(extra.map(Record::Call));

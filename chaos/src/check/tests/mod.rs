@@ -1,4 +1,4 @@
-//! Each judge lets a history that holds pass, and finds each breach in it.
+//! Each check accepts a history that holds, and finds each violation.
 
 mod bounds;
 mod directory;
@@ -16,7 +16,7 @@ use self::play::Play;
 use super::{Invariant, judge};
 use crate::history::{Collected, FaultKind, Record};
 
-/// Asserts that a day on which all went well, changed in one way, breaks these invariants and no others.
+/// Asserts that a good history with this change breaks these invariants and no others.
 #[track_caller]
 fn breaks(invariants: &[Invariant], change: impl FnOnce(&mut Play)) {
     let mut play = Play::good_day();

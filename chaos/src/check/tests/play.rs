@@ -1,4 +1,4 @@
-//! Small histories, made by hand.
+//! Small handmade histories.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use crate::history::{
 pub const MAIN: &str = "main";
 pub const STRANGER: &str = "stranger";
 pub const LIMITED: &str = "limited";
-/// The channel, its number, and whom it writes to.
+/// The channel, its number, and its recipient.
 pub const CHANNEL: &str = "channel";
 pub const NUMBER: &str = "491";
 pub const RECIPIENT: &str = "492";
 pub const OTHERS_CHANNEL: &str = "another's channel";
-/// A channel that is connected for a while, and deleted then.
+/// A channel that is connected for a while, and then deleted.
 pub const PASSING: &str = "a channel";
 pub const PASSING_NUMBER: &str = "494";
 pub const HOOK: &str = "/Good/main";
 pub const BURST: f64 = 10.0;
 pub const PER_SECOND: f64 = 2.0;
-/// The group of the small bucket.
+/// The coordinator's group of the small bucket.
 pub const HOME: u16 = 3;
 
 /// A history under construction. Each step takes a tenth of a second.
@@ -37,7 +37,7 @@ pub struct Play {
 pub const STEP: Duration = Duration::from_millis(100);
 
 impl Play {
-    /// A stage, and nothing that happens on it.
+    /// A stage without any records.
     pub fn empty() -> Self {
         let tenant = |name: &str| Tenant { name: name.to_owned(), customer: format!("customer {name}") };
         let channel = |id: &str, tenant: &str, number: &str| Channel {
@@ -73,7 +73,7 @@ impl Play {
         }
     }
 
-    /// A bit of everything, and all of it as it should be.
+    /// A bit of everything, without a violation.
     pub fn good_day() -> Self {
         let mut play = Self::empty();
         play.login(1, 5);
@@ -157,7 +157,7 @@ impl Play {
         rows.push(Login { login_seq, node, epoch, at, ended_at: None, end: None });
     }
 
-    /// A send that went well, with all that follows; gives its id.
+    /// A successful send with everything that follows; returns its id.
     pub fn send(&mut self, text: &str) -> String {
         let message = self.take(text);
         self.accept(text, &message);
@@ -165,14 +165,14 @@ impl Play {
         message
     }
 
-    /// The gateway tells of a send that the network took and brought to its phone.
+    /// Events for a send that was accepted and reached its phone.
     pub fn tell(&mut self, message: &str) {
         self.hook("message.sent", message);
         self.status(message, "sent");
         self.status(message, "delivered");
     }
 
-    /// The gateway tells how far a send is.
+    /// An event with the status of a send.
     pub fn status(&mut self, message: &str, status: &str) {
         self.hook("message.status", message);
         self.last_hook("message.status").status = Some(status.to_owned());
@@ -194,7 +194,7 @@ impl Play {
         message
     }
 
-    /// The network accepts a message, and its phone shows it.
+    /// The network accepts a message, and its phone receives it.
     pub fn accept(&mut self, text: &str, message: &str) {
         self.step();
         let seq = self.run.evidence.ledger.len() as u64 + 1;
@@ -207,7 +207,7 @@ impl Play {
         self.run.evidence.inboxes.entry(RECIPIENT.to_owned()).or_default().push(arrived);
     }
 
-    /// The network accepts a message of the channel that passes, and its phone shows it.
+    /// The network accepts a message of the passing channel, and its phone receives it.
     pub fn accept_of_passing(&mut self, text: &str, message: &str) {
         self.accept(text, message);
         let from = format!("{PASSING_NUMBER}@s.example");
@@ -216,7 +216,7 @@ impl Play {
         self.run.evidence.ledger.last_mut().expect("it was accepted").from = from;
     }
 
-    /// A delivery that succeeds at the first endpoint.
+    /// A successful delivery at the first endpoint.
     pub fn hook(&mut self, event: &str, message: &str) {
         let (event_id, delivery) = (self.id("evt"), self.id("delivery"));
         let at = self.step();
@@ -247,7 +247,7 @@ impl Play {
         });
     }
 
-    /// A phone's message, and that the gateway has told of it.
+    /// A phone's message, and the event for it.
     pub fn inbound(&mut self, text: &str) -> String {
         let message = self.id("inbound");
         let op = Op::Inbound { channel: CHANNEL.to_owned(), text: text.to_owned() };
@@ -265,7 +265,7 @@ impl Play {
         hooks.into_iter().find(|request| request.event == event).expect("there is such a webhook")
     }
 
-    /// A key, a channel and an endpoint that live and end.
+    /// A key, a channel and an endpoint, each created, used and ended.
     pub fn life(&mut self) {
         let key = || "a key".to_owned();
         self.call(MAIN, Op::CreateKey { name: "Key".to_owned() }, made("a key"));
@@ -295,7 +295,7 @@ impl Play {
         self.call_at(2, MAIN, Op::ReadEndpoint { endpoint: endpoint() }, refused(404, "webhook_endpoint_not_found"));
     }
 
-    /// A request at the endpoint that comes and goes.
+    /// A request at the endpoint of [`Self::life`].
     pub fn late_hook(&mut self, at: At) {
         let mut request = self.last_hook("message.sent").clone();
         request.at = at;
@@ -303,7 +303,7 @@ impl Play {
         self.run.records.push(Record::Webhook(request));
     }
 
-    /// So many calls at once against the small bucket; as many are admitted as it holds.
+    /// This many calls at once against the small bucket, which admits as many as it holds.
     pub fn draws(&mut self, calls: usize) {
         let (begin, end) = (self.step(), self.step());
         for n in 0..calls {
@@ -317,7 +317,7 @@ impl Play {
         self.look(Some(1), term);
     }
 
-    /// A look at the group while nobody leads it.
+    /// A look at the group while it has no leader.
     pub fn leaderless(&mut self, term: u64) {
         self.look(None, term);
     }
@@ -348,21 +348,21 @@ impl Play {
         self.run.records.push(Record::Frame(frame));
     }
 
-    /// The stream shows all that receivers were told of a message, but for so many of the last.
+    /// The stream shows all events of a message that receivers got, except the last `without` ones.
     pub fn show(&mut self, message: &str, without: usize) {
         let told = self.run.webhooks().filter(|request| request.message.as_deref() == Some(message));
         let told: Vec<String> = told.map(|request| request.event_id.clone()).collect();
         told[..told.len() - without].iter().for_each(|event_id| self.frame(1, event_id, CHANNEL));
     }
 
-    /// The stream says that events may be missing.
+    /// The stream reports that events may be missing.
     pub fn gap(&mut self) {
         self.frame(1, "no event", CHANNEL);
         let Some(Record::Frame(frame)) = self.run.records.last_mut() else { return };
         (frame.event, frame.event_id, frame.channel) = ("stream.gap".to_owned(), None, None);
     }
 
-    /// The phone reads what it has of the channel.
+    /// The phone reads the channel's messages.
     pub fn open_chat(&mut self) {
         self.call_at(0, MAIN, Op::OpenChat { channel: CHANNEL.to_owned() }, done());
     }
@@ -374,17 +374,17 @@ impl Play {
         self.run.records.push(Record::Damage(damage));
     }
 
-    /// Something of a size beside its limit.
+    /// A request of a size within or beyond its limit.
     pub fn sized(&mut self, size: Size, outcome: Outcome) {
         self.call(MAIN, Op::Sized { what: "metadata".to_owned(), size }, outcome);
     }
 
-    /// A look at the group's leader, at these seconds of the day, which has applied so many entries and has more.
+    /// A look at the group's leader at this second, when it has applied this many entries and has more.
     pub fn progress(&mut self, seconds: u64, applied: u64) {
         self.stalled(seconds, applied, false, None);
     }
 
-    /// The same, where the leader says whether it stalls, and how much was sent of snapshots to voters.
+    /// The same, with the leader's own report of a stall, and the bytes sent of snapshots to voters.
     pub fn stalled(&mut self, seconds: u64, applied: u64, named: bool, sent: Option<u64>) {
         let at = At::seconds(seconds);
         let progress = Progress { asked: at, at, group: HOME, leader: 1, term: 7, applied, lag: 3, named, sent };
@@ -396,19 +396,19 @@ impl Play {
         self.end_as(node, "signal: 6 (SIGABRT)");
     }
 
-    /// A node's process ends by itself, with these words.
+    /// A node's process ends by itself, with this message.
     pub fn end_as(&mut self, node: u64, how: &str) {
         let at = self.step();
         self.run.records.push(Record::Ended(Ended { at, node, how: how.to_owned() }));
     }
 
-    /// A fault at these nodes, from one second of the day to another.
+    /// A fault of these nodes, between two seconds.
     pub fn strike(&mut self, kind: FaultKind, nodes: &[u64], from: u64, to: u64) {
         self.fault_within(kind, At::seconds(from), At::seconds(to));
         self.run.faults.last_mut().expect("it was just added").nodes = nodes.to_vec();
     }
 
-    /// A fault that was in force all day.
+    /// A fault that is active all the time.
     pub fn fault(&mut self, kind: FaultKind) {
         self.fault_within(kind, At::default(), self.now.plus(Duration::from_secs(60)));
     }
@@ -418,7 +418,7 @@ impl Play {
         self.run.faults.push(fault);
     }
 
-    /// The calls that pass, to be changed.
+    /// The calls that pass, for changes.
     pub fn calls(&mut self, passes: impl Fn(&Call) -> bool) -> Vec<&mut Call> {
         let calls = self.run.records.iter_mut().filter_map(|record| match record {
             Record::Call(call) if passes(call) => Some(call),
@@ -427,7 +427,7 @@ impl Play {
         calls.collect()
     }
 
-    /// When the last call that passes ended.
+    /// The end of the last call that passes.
     pub fn end_of(&mut self, passes: impl Fn(&Call) -> bool) -> At {
         self.calls(passes).last().expect("there is such a call").end
     }

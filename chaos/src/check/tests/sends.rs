@@ -1,4 +1,4 @@
-//! I1 to I4.
+//! Tests of I1 to I4.
 
 use std::time::Duration;
 
@@ -60,13 +60,13 @@ fn a_refusal_excuses_what_failed_while_it_was_in_force_and_nothing_else() {
         let (_, told) = fail(play, "other");
         play.fault_within(FaultKind::Refuse, told.plus(moment), told.plus(Duration::from_secs(2)));
     });
-    // Of a failure that nobody was told of, which is another breach, the time is not known.
+    // No receiver was told of the failure, which is another violation, so its time is unknown.
     breaks(&[I5], |play| {
         let (_, told) = fail(play, "other");
         play.last_hook("message.status").status = Some("delivered".to_owned());
         play.fault_within(FaultKind::Refuse, told.plus(moment), told.plus(Duration::from_secs(2)));
     });
-    // What the queue gave up was not refused.
+    // A send that expired in the queue was not refused.
     breaks(&[I1], |play| {
         fail(play, "expired_in_queue");
         play.fault(FaultKind::Refuse);
@@ -77,7 +77,7 @@ fn a_refusal_excuses_what_failed_while_it_was_in_force_and_nothing_else() {
 fn a_send_goes_from_its_channels_number_to_its_recipient_and_nowhere_else() {
     breaks(&[I1], |play| play.run.evidence.ledger[0].to = "494@s.example".to_owned());
     breaks(&[I1], |play| play.run.evidence.ledger[0].from = "777@s.example".to_owned());
-    // The phone of another has it, too, or alone.
+    // Another phone has it as well, or alone.
     let stray = |play: &mut super::Play| {
         let row = play.run.evidence.inboxes[RECIPIENT][0].clone();
         play.run.evidence.inboxes.insert("494".to_owned(), vec![row]);
@@ -105,13 +105,13 @@ fn a_send_reaches_its_recipient_and_whole() {
 #[test]
 fn what_no_client_sent_has_no_effect() {
     breaks(&[I2], |play| play.accept("sent by nobody", "an id"));
-    // Also where it went to somebody whose phone nobody looked at.
+    // Also if the recipient's inbox was not read.
     breaks(&[I2], |play| {
         play.accept("sent by nobody", "an id");
         play.run.evidence.inboxes.get_mut(RECIPIENT).expect("it got something").pop();
         play.run.evidence.ledger.last_mut().expect("it has rows").to = "494@s.example".to_owned();
     });
-    // What phones write to each other is not the gateway's.
+    // Messages between other phones do not concern the gateway.
     holds(|play| {
         let row = InboxRow { id: "b".to_owned(), from: "777@s.example".to_owned(), text: "hi".to_owned(), copies: 1 };
         play.run.evidence.inboxes.get_mut(RECIPIENT).expect("it got something").push(row);
@@ -175,7 +175,7 @@ fn the_network_keeps_repeats_of_what_is_on_its_way_and_of_nothing_else() {
         let (begin, _) = copy(play);
         play.fault_within(FaultKind::KeepRepeats, begin.minus(10 * second), begin.minus(second));
     });
-    // A copy that was held up comes later than all else.
+    // A copy may arrive late if it was held up.
     let later = |play: &mut super::Play, after: Duration| {
         let (_, told) = copy(play);
         play.fault_within(FaultKind::KeepRepeats, told.plus(after), told.plus(after + second));
@@ -186,7 +186,7 @@ fn the_network_keeps_repeats_of_what_is_on_its_way_and_of_nothing_else() {
         play.fault_within(FaultKind::NetworkCut, At::seconds(1), At::seconds(31));
         later(play, 25 * second);
     });
-    // Of what nobody was told of, nobody knows for how long it was written.
+    // Without a webhook it is unknown for how long the message was written.
     breaks(&[I5], |play| {
         let (_, told) = copy(play);
         let message = play.last_hook("message.sent").message.clone();
@@ -204,7 +204,7 @@ fn a_refused_send_has_no_effect() {
     });
 }
 
-/// A send of which so many copies come to the network, with something that happens before the gateway knows what became of it.
+/// A send of which `copies` copies reach the network. `meanwhile` happens before the gateway knows the outcome.
 fn written(play: &mut super::Play, copies: u32, meanwhile: impl FnOnce(&mut super::Play)) -> At {
     let message = play.take("again");
     play.accept("again", &message);
@@ -228,7 +228,7 @@ fn raw_copies_need_a_login_or_a_silence_of_the_network() {
         written(play, 3, silence);
         play.fault(FaultKind::LoseAcceptances);
     });
-    // Each session counts anew: after ten seconds, and after thirty.
+    // Each session restarts the timers: after ten seconds, and after thirty.
     let sessions = |play: &mut super::Play| {
         play.wait(Duration::from_secs(35));
         play.login(2, 6);
@@ -286,7 +286,7 @@ fn an_older_epoch_after_a_newer_one_is_no_owner() {
 
 #[test]
 fn a_late_write_that_the_network_accepts_is_found() {
-    // The owner of epoch 5 has been followed by that of epoch 6, and a send of it is accepted all the same.
+    // The owner of epoch 6 follows that of epoch 5, a send of which is still accepted.
     let follow = |play: &mut super::Play, epochs: [(u64, u64); 2]| {
         play.login(2, 6);
         let (first, second) = (play.send("from the one"), play.send("from the other"));
@@ -296,10 +296,10 @@ fn a_late_write_that_the_network_accepts_is_found() {
             (row.node, row.epoch) = (node, epoch);
         }
     };
-    // What had reached the network before the new owner came is judged first.
+    // What had reached the network before the new owner's login is accepted first.
     holds(|play| follow(play, [(1, 5), (2, 6)]));
     breaks(&[I3], |play| follow(play, [(2, 6), (1, 5)]));
-    // One of an epoch that nobody logged in with, and of a node that did so with another.
+    // A send of an epoch without a login, and one of a node that logged in with another epoch.
     breaks(&[I3], |play| follow(play, [(2, 6), (2, 7)]));
     breaks(&[I3], |play| follow(play, [(2, 6), (3, 6)]));
 }

@@ -1,4 +1,4 @@
-//! I6, where something is off or gone, and I9 to I12.
+//! Tests of I6, for what is off or gone, and of I9 to I12.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn nothing_that_is_sent_through_a_deleted_channel_comes_to_the_network() {
         play.accept_of_passing("too late", "a message");
     };
     breaks(&[I6], accept);
-    // No fault makes a send older than the answer.
+    // No fault excuses a send that began after the answer.
     breaks(&[I6], |play| {
         accept(play);
         play.fault(FaultKind::Pause);
@@ -42,7 +42,7 @@ fn what_was_sent_before_a_delete_comes_to_the_network_soon_or_amid_faults() {
     let late = Duration::from_secs(10);
     holds(|play| accept(play, Duration::ZERO));
     breaks(&[I6], |play| accept(play, late));
-    // Also where nobody knows which send it was.
+    // Also if it is unknown which send it was.
     breaks(&[I6], |play| {
         accept(play, late);
         play.run.evidence.inboxes.get_mut(RECIPIENT).and_then(Vec::pop).expect("it has arrived");
@@ -86,7 +86,7 @@ fn a_channel_that_is_off_is_sent_through_nowhere_until_it_may_be_on_again() {
     holds(|play| {
         off(play);
         play.call_at(2, MAIN, send(CHANNEL, "while off"), refused(409, "channel_unavailable"));
-        // A channel that is switched off is shown as before.
+        // A disabled channel can still be read.
         let name = Answer::Channel { name: "Off".to_owned() };
         play.call_at(3, MAIN, Op::ReadChannel { channel: CHANNEL.to_owned() }, Outcome::Done(name));
         on(play, done());
@@ -121,7 +121,7 @@ fn what_one_client_switches_off_while_another_switches_it_on_may_be_either() {
         at_once(play);
         play.send("on or off");
     });
-    // Whatever it was, it is off once that has been answered by itself.
+    // Whatever the result of both calls was, a later disable ensures that it is off.
     breaks(&[I6], |play| {
         at_once(play);
         play.call_at(1, MAIN, Op::DisableChannel { channel: CHANNEL.to_owned() }, done());
@@ -144,7 +144,7 @@ fn what_is_sent_while_a_channel_is_off_comes_to_the_network_after_that_or_never(
         play.accept("while off", "a message");
         on(play);
     });
-    // A node may have held it up until then.
+    // A node may have delayed it until then.
     holds(|play| {
         sent(play);
         on(play);
@@ -167,7 +167,7 @@ fn an_endpoint_that_is_off_is_called_no_later_than_a_fault_explains() {
         holds(|play| amid(play, 24));
         breaks(&[I6], |play| amid(play, 26));
     }
-    // Who is dead has nothing on its way, and the network has no part in it.
+    // A dead node has nothing in flight, and the messaging network does not affect webhooks.
     for kind in [FaultKind::Crash, FaultKind::Membership, FaultKind::Clock, FaultKind::Slow, FaultKind::LoseSends] {
         breaks(&[I6], |play| {
             call(play, 8);
@@ -179,7 +179,7 @@ fn an_endpoint_that_is_off_is_called_no_later_than_a_fault_explains() {
         let off = call(play, 8);
         play.fault_within(FaultKind::PeerCut, At::default(), off.minus(Duration::from_secs(11)));
     });
-    // For as long as a process stood still, and no longer.
+    // Excused for the duration of the pause, and no longer.
     let stand = |play: &mut Play, seconds| {
         let off = call(play, seconds);
         let after = |seconds| off.plus(Duration::from_secs(seconds));
@@ -221,7 +221,7 @@ fn replicas_that_nobody_could_compare_hold_nothing() {
             replica.applied += node as u64;
         }
     });
-    // A node that is looked at twice is not two.
+    // Two looks at one node are not two replicas.
     breaks(&[I9], |play| {
         play.run.evidence.replicas.truncate(1);
         let again = play.run.evidence.replicas[0].clone();
@@ -240,12 +240,12 @@ fn a_replica_that_stays_behind_for_seconds_is_found_and_one_that_catches_up_is_n
         play.run.evidence.looks = (0..).zip(positions).map(look).collect();
     };
     breaks(&[I9], |play| looks(play, 6, [[60, 80, 80], [60, 80, 80]]));
-    // The replica goes on a little, and falls behind the others all the same.
+    // The replica makes some progress, but does not reach the position of the others.
     breaks(&[I9], |play| looks(play, 6, [[60, 80, 80], [61, 95, 90]]));
     holds(|play| looks(play, 6, [[60, 80, 80], [80, 95, 90]]));
-    // Nobody knows that it would not have come.
+    // The looks are too close to know that it would not have caught up.
     holds(|play| looks(play, 1, [[60, 80, 80], [60, 80, 80]]));
-    // No two had been further.
+    // No two replicas were further.
     holds(|play| looks(play, 6, [[60, 79, 80], [60, 79, 80]]));
     breaks(&[I9], |play| {
         looks(play, 6, [[90, 90, 90], [90, 90, 90]]);

@@ -1,4 +1,4 @@
-//! I1, where a channel stops with sends in its outbox, and I5, where ids are used twice and phones tell of something once.
+//! Tests of I1 for a channel that stops with sends in its outbox, and of I5 for reused ids and for notices of phones.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use crate::check::Invariant::{I1, I5};
 use crate::history::record::Channel;
 use crate::history::{Answer, FaultKind, Login, Op, Outcome, Record};
 
-/// A channel that is stopped and let on again.
+/// A channel that is stopped and resumed.
 const STOPPED: &str = "a stopped channel";
 const STOPPED_NUMBER: &str = "496";
 
-/// The channel that is stopped, with a send that was taken before that.
+/// Adds the stopped channel, with a send that was accepted before the stop.
 fn taken(play: &mut Play) -> String {
     let number = STOPPED_NUMBER.to_owned();
     let channel = Channel { id: STOPPED.to_owned(), tenant: MAIN.to_owned(), number, recipient: RECIPIENT.to_owned() };
@@ -26,7 +26,7 @@ fn taken(play: &mut Play) -> String {
     message
 }
 
-/// The network accepts it.
+/// The network accepts the send.
 fn accept(play: &mut Play, message: &str) {
     play.accept("before the stop", message);
     let from = format!("{STOPPED_NUMBER}@s.example");
@@ -43,7 +43,7 @@ fn let_on(play: &mut Play) {
     play.call_at(2, MAIN, Op::ConnectChannel { channel: STOPPED.to_owned() }, done());
 }
 
-/// The gateway's record says that a send failed, and its customer was told.
+/// The send is failed in the gateway's records, and its customer was told.
 fn fail(play: &mut Play, message: &str, code: &str) {
     play.run.evidence.failed.insert(message.to_owned(), code.to_owned());
     play.status(message, "failed");
@@ -126,7 +126,7 @@ fn nothing_from_before_a_stop_goes_out_once_the_channel_is_let_on() {
     holds(late(6, unknown()));
 }
 
-/// Two phones write under one id, and these of them are told of.
+/// Two phones write under the same id, and events are delivered for those in `told`.
 fn namesakes(play: &mut Play, told: &[&str]) {
     for from in ["497", RECIPIENT] {
         let op = Op::InboundAs { channel: CHANNEL.to_owned(), from: from.to_owned(), id: "one id".to_owned() };
@@ -143,7 +143,7 @@ fn messages_of_two_senders_under_one_id_both_arrive() {
     holds(|play| namesakes(play, &["497", RECIPIENT]));
     breaks(&[I5], |play| namesakes(play, &["497"]));
     breaks(&[I5], |play| namesakes(play, &[RECIPIENT]));
-    // Each of them once.
+    // Each has only one event.
     breaks(&[I5], |play| {
         namesakes(play, &["497", RECIPIENT]);
         play.hook("message.received", "one id");

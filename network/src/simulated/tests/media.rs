@@ -1,4 +1,4 @@
-//! Media over the connection that carries the messages, too.
+//! Tests of media transfers over the connection that also carries messages.
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
@@ -9,12 +9,12 @@ use crate::driver::{ByteStream, MEDIA_PIECE, MediaError, Uploaded};
 
 const OTHER: &str = "15550000003";
 
-/// Bytes that differ from place to place.
+/// Bytes that depend on their position.
 fn pattern(size: usize) -> Vec<u8> {
     (0..size).map(|n| (n * 31 + n / 251) as u8).collect()
 }
 
-/// A source that gives bytes in chunks of a size of its own.
+/// A byte stream in chunks of the given size.
 fn source(bytes: &[u8], chunk: usize) -> ByteStream {
     let chunks: Vec<_> = bytes.chunks(chunk).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
     stream::iter(chunks).boxed()
@@ -59,7 +59,7 @@ async fn messages_pass_while_uploads_and_downloads_run() {
     let mut line = world.pair(&network, &fence(1)).await;
     let large = pattern(20 * 1024 * 1024);
     let stored = upload(&line, &large).await.unwrap();
-    // A source that stops for good in the middle, and a download that nobody reads.
+    // An upload whose source stalls in the middle, and a download that is not read.
     let head = pattern(3 * MEDIA_PIECE);
     let stuck = source(&head, MEDIA_PIECE).chain(stream::pending()).boxed();
     let session = Arc::clone(&line.session);
@@ -85,7 +85,7 @@ async fn messages_pass_while_uploads_and_downloads_run() {
     running.await.unwrap().unwrap();
     stuck.abort();
     drop(unread);
-    // Neither a reader that stopped nor an upload that was given up is in the way of what follows.
+    // Neither the unread download nor the abandoned upload blocks later transfers.
     upload(&line, b"after").await.unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! Logins that are given up before the network answers them.
+//! Tests of logins that are given up before the network answers.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -6,8 +6,8 @@ use tokio::sync::watch;
 
 use super::*;
 
-/// A way to the network that can hold back what nodes say, as one does that loses packets until they are sent again. Of a
-/// connection that was reset meanwhile nothing is sent again.
+/// A TCP proxy that can hold back what nodes send, like a path with packet loss and retransmission. After a reset of
+/// the connection, held bytes are discarded.
 struct Way {
     address: String,
     held: watch::Sender<bool>,
@@ -56,7 +56,7 @@ async fn carry(node: TcpStream, network: TcpStream, mut holds: watch::Receiver<b
     }
 }
 
-/// A paired channel, and a node that has a connection through a way.
+/// A paired channel, and a node that connects through the proxy.
 async fn world_with_a_way() -> (World, Way, SimulatedNetwork) {
     let world = World::new().await;
     let way = Way::to(&world.simulator).await;
@@ -65,10 +65,10 @@ async fn world_with_a_way() -> (World, Way, SimulatedNetwork) {
     (world, way, old)
 }
 
-/// What was held back is let go, and the next owner's session lives on as if nothing had been there.
+/// Releases the held bytes and checks that the next owner's session is undisturbed.
 async fn nothing_comes_late(world: &World, way: &Way, mut line: Line) {
     way.release();
-    // Whatever the way still brings, it brings before this: a node's new connection ends the ones before it.
+    // Everything still held arrives before this answer, because a node's new connection ends its earlier ones.
     let probe = way.network(1);
     let mut probed =
         world.open(&probe, &fence(9), Purpose::Pair { device_name: "Probe".into(), full_history: false }).await;
@@ -120,7 +120,7 @@ async fn a_session_whose_login_the_network_delays_is_closed_in_order() {
     let line = world.login(&new, &fence(3)).await;
     line.send("A").await.unwrap();
     until("A is accepted", || world.simulator.stats().accepted == 1).await;
-    // Neither session was ever let in, and the connection stands.
+    // Neither session was ever logged in, and the connection is still open.
     let stats = world.simulator.stats();
     assert_eq!((stats.conflicts, stats.fenced, stats.logins), (0, 0, 2));
     assert!(network.shared.alive().is_some());

@@ -17,7 +17,7 @@ pub struct NewCart {
     pub items: Vec<GivenItem>,
 }
 
-/// A product in an order or a cart; what is not given is as in the catalog.
+/// A product in an order or a cart; omitted fields are taken from the catalog.
 #[derive(Clone, Debug, Deserialize)]
 pub struct GivenItem {
     pub product_id: String,

@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 /// `POST /phones/{n}/calls`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct NewCall {
-    /// A number, or a group.
+    /// A number or a group address.
     pub to: String,
     #[serde(default)]
     pub video: bool,
-    /// How long it rings when nobody answers.
+    /// How long the call rings if nobody answers.
     pub ring_ms: Option<u64>,
 }
 
-/// A call, as the network sees it.
+/// A call as the network sees it.
 #[derive(Clone, Debug, Serialize)]
 pub struct ShownCall {
     pub id: String,
@@ -23,8 +23,8 @@ pub struct ShownCall {
     pub video: bool,
     pub group: Option<Address>,
     pub offered_at: Timestamp,
-    /// At whom it rings.
+    /// The phones where it rings.
     pub ringing: Vec<Address>,
-    /// Nobody rings or speaks any more.
+    /// Whether no party is ringing or speaking any more.
     pub over: bool,
 }

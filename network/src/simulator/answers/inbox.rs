@@ -1,4 +1,4 @@
-//! A row of a phone's inbox: what reached it, in the words of the send body.
+//! Rows of a phone's inbox, in the terms of the send body.
 
 use model::address::Address;
 use model::id::MessageId;
@@ -13,14 +13,14 @@ pub struct InboxRow {
     pub id: MessageId,
     pub from: Address,
     pub to: Address,
-    /// `type` and what belongs to it, and what stands around it; absent where there is nothing.
+    /// `type` with the fields of the type, and the context of the message; absent values are omitted.
     #[serde(flatten)]
     pub says: Map<String, Value>,
     pub copies: u32,
     pub first_at: Timestamp,
 }
 
-/// What a row says of a message.
+/// The fields that a row shows of a message.
 pub(crate) fn says(content: &Content, around: &Surroundings) -> Map<String, Value> {
     let mut says = of_content(content);
     says.append(&mut of_surroundings(around));
@@ -30,7 +30,7 @@ pub(crate) fn says(content: &Content, around: &Surroundings) -> Map<String, Valu
 
 fn of_content(content: &Content) -> Map<String, Value> {
     let mut row = content.fields();
-    // `id` is the message's own name in a row.
+    // `id` is the message's own id in a row.
     if let Some(id) = row.remove("id") {
         row.insert("reply_id".to_owned(), id);
     }
@@ -44,7 +44,7 @@ fn of_content(content: &Content) -> Map<String, Value> {
     row
 }
 
-/// Media both as a phone sends it (`media`) and flat, as the gateway's send body has it.
+/// Adds media both as a phone sends it (`media`) and flat, as in the gateway's send body.
 fn add_media(media: &Media, row: &mut Map<String, Value>) {
     let facts = json!({
         "mime_type": media.mime_type,
@@ -67,7 +67,7 @@ fn add_media(media: &Media, row: &mut Map<String, Value>) {
 fn of_surroundings(around: &Surroundings) -> Map<String, Value> {
     match serde_json::to_value(around) {
         Ok(Value::Object(around)) => around,
-        // Surroundings are a struct of texts, numbers and lists.
+        // `Surroundings` is a struct, so this arm is unreachable.
         _ => Map::new(),
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Deserialize)]
 pub struct NewStory {
     pub text: String,
-    /// Numbers; everybody when left out.
+    /// Phone numbers; all phones if omitted.
     pub recipients: Option<Vec<String>>,
 }
 
@@ -23,11 +23,11 @@ pub struct ShownStory {
     pub kind: &'static str,
     /// Text or caption.
     pub text: Option<String>,
-    /// How many bytes its media has.
+    /// Size of its media, in bytes.
     pub size: Option<u64>,
     pub style: StoryStyle,
     pub posted_at: Timestamp,
     pub viewers: usize,
-    /// How many recipients each part named, in the order in which they came; repeats count.
+    /// Number of recipients in each part, in the order of arrival, including repeated parts.
     pub batches: Vec<usize>,
 }

@@ -1,4 +1,4 @@
-//! What a subscriber keeps at the network for itself, the same on its phone and on all devices.
+//! Data that a subscriber stores at the network, shared by its phone and all devices.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,25 +13,25 @@ use super::pictures::PictureId;
 use super::subscriber::Subscriber;
 use crate::simulator::number::Number;
 
-/// How many chats may be pinned.
+/// Maximum number of pinned chats.
 const MOST_PINNED: usize = 3;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Account {
-    /// Chats that are not as every new one is.
+    /// Chats whose flags differ from those of a new chat.
     pub chats: HashMap<Chat, ChatFlags>,
     /// The address book.
     pub book: BTreeMap<Number, String>,
-    /// Whose messages do not arrive, and since when.
+    /// Blocked subscribers, with the time of the block.
     pub blocked: BTreeMap<Number, Timestamp>,
     pub about: Option<String>,
     pub picture: Option<PictureId>,
-    /// But for read receipts, which phones have beside it: see [`Subscriber::privacy`].
+    /// Privacy settings except read receipts, which are a setting of the phone: see [`Subscriber::privacy`].
     pub privacy: Privacy,
     /// Whether a presence was ever shown.
     pub has_shown: bool,
     pub last_seen_at: Option<Timestamp>,
-    /// Who wants to hear of the presence, while that session lives.
+    /// Subscribers to the presence, each valid while the given session lives.
     #[serde(skip)]
     pub watchers: Vec<(Number, SessionId)>,
 }
@@ -56,7 +56,7 @@ impl Account {
         }
     }
 
-    /// Whether one more chat may be pinned.
+    /// Whether another chat may be pinned.
     pub fn may_pin(&self) -> bool {
         self.chats.values().filter(|flags| flags.pinned).count() < MOST_PINNED
     }

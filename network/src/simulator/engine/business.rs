@@ -1,6 +1,6 @@
-//! Business accounts: profiles, catalogs, collections, orders; their labels are in [`super::labels`].
+//! Business accounts: profiles, catalogs, collections, orders. Their labels are in [`super::labels`].
 //!
-//! Pure state and rules; what is asked of it, and who hears of it, is in [`super::operations`].
+//! Pure state and rules; requests and notices are in [`super::operations`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,7 +17,7 @@ use super::labels::Labels;
 use super::rules::{Allowed, CONFLICT, NOT_FOUND, Refusal};
 use crate::simulator::number::Number;
 
-/// The most products and the most collections of a catalog.
+/// Maximum number of products, and of collections, in a catalog.
 const MOST: usize = 500;
 
 pub const NO_BUSINESS: Refusal = Refusal::new(NOT_BUSINESS_CODE, NOT_BUSINESS);
@@ -27,7 +27,7 @@ pub const NO_SUCH_ORDER: Refusal = Refusal::new(NOT_FOUND, "no-such-order");
 const CATALOG_FULL: Refusal = Refusal::new(CONFLICT, "catalog-full");
 const NOT_OPEN: Refusal = Refusal::new(CONFLICT, "order-not-open");
 
-/// What one account has told of itself, and how it labels its chats.
+/// What a business account has published, and its labels.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Business {
     pub profile: BusinessProfile,
@@ -52,7 +52,7 @@ impl Business {
         }
     }
 
-    /// All products as others see them, with the collections that they are in.
+    /// All products as others see them, with the collections that contain them.
     pub fn products(&self) -> impl Iterator<Item = Product> {
         self.products.values().map(|product| self.shown(product))
     }
@@ -114,7 +114,7 @@ impl Business {
         self.collections.get(id).map(|listed| listed.shown(id)).ok_or(NO_SUCH_COLLECTION)
     }
 
-    /// The ids of the products of a collection.
+    /// The ids of the products in a collection.
     pub fn products_in(&self, id: &str) -> Vec<String> {
         self.collections.get(id).map(|listed| listed.products.iter().cloned().collect()).unwrap_or_default()
     }
@@ -162,12 +162,12 @@ impl Listed {
     }
 }
 
-/// The network keeps pictures under URLs of its own.
+/// The URLs under which the network keeps a product's pictures.
 fn kept_images(product: &str, urls: &[String]) -> Vec<String> {
     (0..urls.len()).map(|at| format!("https://media.s.example/products/{product}/{at}.jpg")).collect()
 }
 
-/// An order that somebody placed.
+/// An order as placed by its buyer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlacedOrder {
     pub seller: Number,
@@ -183,18 +183,18 @@ pub struct Businesses {
 }
 
 impl Businesses {
-    /// Leaves names out that a process may have given away before it was killed.
+    /// Skips names that a killed process may have assigned.
     pub fn leave_out(&mut self, names: u64) {
         self.named += names;
     }
 
-    /// A name for something new: sixteen digits that grow.
+    /// Allocates a name: 16 digits, increasing.
     pub fn next_id(&mut self) -> String {
         self.named += 1;
         (7_000_000_000_000_000 + self.named).to_string()
     }
 
-    /// What an account that is a business has told of itself.
+    /// The data of a business account; created empty if there is none.
     pub fn of(&mut self, number: Number, address: impl FnOnce() -> Address) -> &mut Business {
         self.accounts.entry(number).or_insert_with(|| Business::new(address()))
     }
@@ -207,7 +207,7 @@ impl Businesses {
         self.orders.get(id).ok_or(NO_SUCH_ORDER)
     }
 
-    /// Buyer or seller moves an order on that is open.
+    /// Changes the status of an open order, by its buyer or seller.
     pub fn move_order(&mut self, id: &str, by: Number, to: OrderStatus) -> Allowed<&PlacedOrder> {
         let placed = self.orders.get_mut(id).ok_or(NO_SUCH_ORDER)?;
         let allowed = by == placed.seller || (by == placed.buyer && to == OrderStatus::Cancelled);

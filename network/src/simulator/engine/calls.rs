@@ -1,6 +1,6 @@
 //! Calls that ring and end.
 //!
-//! Pure state; what is done with it is in [`super::operations`].
+//! Pure state; the requests are in [`super::operations`].
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::groups::GroupId;
 use super::rules::{Allowed, CONFLICT, NOT_FOUND, Refusal};
 use crate::simulator::number::Number;
 
-/// How many calls are remembered; the oldest that are over go first.
+/// Maximum number of remembered calls; the oldest ended ones are dropped first.
 const REMEMBERED: usize = 10_000;
 
 pub const NO_SUCH_CALL: Refusal = Refusal::new(NOT_FOUND, "no-such-call");
@@ -24,12 +24,12 @@ pub struct Call {
     pub video: bool,
     pub group: Option<GroupId>,
     pub offered_at: Timestamp,
-    /// When the first of those who are called picked up.
+    /// When the first called party accepted.
     pub accepted_at: Option<Timestamp>,
     parties: Vec<(Number, Party)>,
 }
 
-/// How it stands with one of those who are called.
+/// The state of one called party.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Party {
     Ringing,
@@ -47,7 +47,7 @@ impl Call {
         self.parties.iter().find(|(called, _)| *called == number).map(|(_, party)| *party)
     }
 
-    /// One for whom it rings picks up.
+    /// A party whose phone rings accepts the call.
     pub fn accept(&mut self, now: Timestamp, number: Number) -> Allowed<()> {
         *self.ringing_at(number)? = Party::Speaking;
         self.accepted_at.get_or_insert(now);
@@ -64,20 +64,20 @@ impl Call {
         if party.1 == Party::Ringing { Ok(&mut party.1) } else { Err(NOT_RINGING) }
     }
 
-    /// Ends it for everybody for whom it is not over.
+    /// Ends the call for all parties that have not ended it.
     pub fn end(&mut self, why: CallEnd) {
         for (_, party) in self.parties.iter_mut().filter(|(_, party)| !matches!(party, Party::Over(_))) {
             *party = Party::Over(why);
         }
     }
 
-    /// Whether nobody rings or speaks any more.
+    /// Whether no party is ringing or speaking any more.
     pub fn is_over(&self) -> bool {
         self.parties.iter().all(|(_, party)| matches!(party, Party::Over(_)))
     }
 }
 
-/// All calls, in the order in which they began.
+/// All calls, in the order of their start.
 #[derive(Debug, Default)]
 pub struct Calls {
     calls: BTreeMap<u64, Call>,
@@ -85,7 +85,7 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Rings at each of `called`.
+    /// Starts a call that rings at each of `called`.
     pub fn begin(
         &mut self,
         now: Timestamp,
@@ -109,7 +109,7 @@ impl Calls {
         self.calls.values_mut().rev().find(|call| call.id == id).ok_or(NO_SUCH_CALL)
     }
 
-    /// The calls that somebody makes or gets.
+    /// The calls that a number made or received.
     pub fn of(&self, number: Number) -> impl Iterator<Item = &Call> {
         self.calls.values().filter(move |call| call.from == number || call.party(number).is_some())
     }

@@ -1,7 +1,7 @@
-//! Communities: parents of groups. Whoever is in a community is in its group for announcements, whose ranks and
-//! settings are the community's.
+//! Communities: parents of groups. All members of a community are in its announcement group, whose ranks and settings
+//! are the community's.
 //!
-//! Pure state; what is asked of it is in [`super::operations`].
+//! Pure state; the requests are in [`super::operations`].
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::groups::GroupId;
 use super::rules::{Allowed, NOT_FOUND, Refusal};
 use crate::simulator::number::Number;
 
-/// The first community's number; the others count on from it.
+/// Number of the first community; later ones count up.
 const FIRST: u64 = 120_363_200_000_000_001;
 
 gathering! {
@@ -27,18 +27,18 @@ gathering! {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Community {
     pub id: CommunityId,
-    /// Holds the members, their ranks, the subject, and the invite.
+    /// The group that holds members, ranks, subject and invite.
     pub announcement: GroupId,
-    /// The other groups, in the order in which they came.
+    /// The other groups, in the order in which they were added.
     pub groups: Vec<GroupId>,
-    /// Every member may add groups.
+    /// Whether every member may add groups.
     pub member_add_groups: bool,
-    /// What its members know of it.
+    /// What each member was last told about the community.
     pub told: BTreeMap<Number, KnownCommunity>,
 }
 
 impl Community {
-    /// All of its groups, that for announcements first.
+    /// All groups, the announcement group first.
     pub fn all_groups(&self) -> impl Iterator<Item = GroupId> {
         std::iter::once(self.announcement).chain(self.groups.iter().copied())
     }
@@ -62,7 +62,7 @@ impl Communities {
         self.communities.remove(&id)
     }
 
-    /// Oldest first.
+    /// All ids, oldest first.
     pub fn ids(&self) -> Vec<CommunityId> {
         self.communities.keys().copied().collect()
     }

@@ -1,4 +1,4 @@
-//! What the control API asks: phones, their deeds, lists, faults.
+//! Requests of the control API: phones, their actions, lists, faults.
 
 use model::address::Address;
 use model::time::Timestamp;
@@ -14,11 +14,11 @@ use crate::simulator::answers::{
 use crate::simulator::faults::{Faults, FaultsChange};
 use crate::simulator::number::Number;
 
-/// More subscribers than this are surely a slip of the keyboard.
+/// Maximum number of subscribers registered at once; more is most likely a typo.
 const MAX_BULK: u64 = 1_000_000;
 
 impl Engine {
-    /// Registers a phone, or changes it; says whether it is new.
+    /// Registers or updates a phone; returns whether it is new.
     pub fn register(&mut self, now: Timestamp, number: Number, settings: &PhoneSettings) -> (Phone, bool) {
         self.advance(now);
         let new = self.put(number, settings);
@@ -43,10 +43,10 @@ impl Engine {
         self.subscribers.len() > known
     }
 
-    /// Registers `count` phones with numbers from `first` on.
+    /// Registers `count` phones with consecutive numbers from `first` on.
     ///
     /// # Errors
-    /// Too many, or numbers that become too long.
+    /// Too many phones, or numbers that become too long.
     pub fn register_many(
         &mut self,
         now: Timestamp,
@@ -71,7 +71,7 @@ impl Engine {
         self.subscriber(number).map(|subscriber| self.show(subscriber))
     }
 
-    /// Unregisters a number; its devices' credentials are worthless from here.
+    /// Deletes a phone; the credentials of its devices become invalid.
     pub fn delete_phone(&mut self, now: Timestamp, number: Number) -> Result<(), ControlError> {
         self.advance(now);
         self.retire_all(number, Standing::Invalidated)?;
@@ -82,7 +82,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Unlinks one device, or all.
+    /// Unlinks one device, or all if `device` is `None`.
     pub fn unlink(&mut self, now: Timestamp, number: Number, device: Option<u32>) -> Result<(), ControlError> {
         self.advance(now);
         match device {
@@ -97,7 +97,7 @@ impl Engine {
         }
     }
 
-    /// Makes the credentials of all devices worthless.
+    /// Invalidates the credentials of all devices.
     pub fn invalidate(&mut self, now: Timestamp, number: Number) -> Result<(), ControlError> {
         self.advance(now);
         self.retire_all(number, Standing::Invalidated)
@@ -122,7 +122,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A foreign copy of the first linked device logs in, and is gone at once: one conflict for the session that lived.
+    /// Logs in a foreign copy of a linked device and ends it at once: the live session, if any, ends in a conflict.
     pub fn replace(&mut self, now: Timestamp, number: Number) -> Result<(), ControlError> {
         let device = self.acting(now, number)?.linked().max_by_key(|device| device.live.is_some());
         let device = device.ok_or_else(|| ControlError::Invalid(format!("{number} has no linked device")))?;
@@ -138,7 +138,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The phone address behind a LID becomes known to another number's channels, once.
+    /// Discloses the phone address behind a LID to another number's channels, once.
     pub fn disclose(&mut self, now: Timestamp, number: Number, to: &str) -> Result<(), ControlError> {
         self.acting(now, number)?;
         let to = self.parse_peer(to)?;
@@ -152,7 +152,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What others did in the chats with a phone, newest first.
+    /// Presences that others showed in chats with a phone, newest first.
     pub fn presences(&self, number: Number) -> Result<List<PresenceRow>, ControlError> {
         let data: Vec<_> = self.subscriber(number)?.presences.iter().cloned().collect();
         Ok(List { total: data.len(), data })
@@ -217,7 +217,7 @@ impl Engine {
         &self.faults
     }
 
-    /// Puts faults in force; what is left out keeps its value.
+    /// Changes faults; omitted fields keep their value.
     pub fn change_faults(&mut self, now: Timestamp, change: FaultsChange) -> Result<Faults, ControlError> {
         self.advance(now);
         let next = self.faults.changed(change).map_err(ControlError::Invalid)?;
@@ -246,7 +246,7 @@ impl Engine {
             let devices = subscriber.devices.iter().filter(|device| device.live.is_some());
             live.extend(devices.map(|device| (subscriber.number, device.id)));
         }
-        // In an order that does not hang on chance.
+        // In a deterministic order.
         live.sort_unstable();
         for (number, device) in live {
             if let Some(device) = self.subscribers.device_mut(number, device) {
@@ -256,7 +256,7 @@ impl Engine {
         }
     }
 
-    /// Removes everything. Nodes are cut off and find, when they come back, that nobody knows their credentials.
+    /// Removes all state. Nodes are disconnected and find, when they return, that their credentials are unknown.
     pub fn reset(&mut self, now: Timestamp) {
         self.cut(|_| true);
         let fresh = Self::new(Default::default(), self.control_url.clone(), self.base_time_scale);
@@ -265,7 +265,7 @@ impl Engine {
         (self.links, self.qr_texts, self.pair_codes) = (links, qr_texts, pair_codes);
     }
 
-    /// A phone that does something: what was due by now comes first.
+    /// The subscriber of a phone that is about to act. Runs due timers first.
     pub(super) fn acting(&mut self, now: Timestamp, number: Number) -> Result<&Subscriber, ControlError> {
         self.advance(now);
         self.subscriber(number)
@@ -284,7 +284,7 @@ impl Engine {
             .map_err(|_| ControlError::Invalid(format!("{text:?} is neither a number nor an address")))
     }
 
-    /// A subscriber, named by its number, its phone address or its LID.
+    /// A subscriber, given by its number, phone address or LID.
     pub(super) fn parse_peer(&self, text: &str) -> Result<Number, ControlError> {
         let address = self.parse_address(text)?;
         Number::of_address(&address, &self.suffixes)
@@ -321,7 +321,7 @@ fn unknown(number: Number) -> ControlError {
     ControlError::NotFound(format!("{number} is not registered"))
 }
 
-/// From where a list of logins begins.
+/// The start of a list of logins.
 #[derive(Clone, Copy, Debug)]
 enum Since {
     Time(Timestamp),

@@ -1,7 +1,7 @@
-//! What groups, communities and newsletters have alike: a number, which is the local part of an address, and a place
-//! among all of their kind.
+//! What groups, communities and newsletters have in common: a number, which is the local part of an address, and a map
+//! of all of their kind.
 
-/// Declares the number of one, and all there are, by their numbers. Who names one that is not there is told `$missing`.
+/// Declares the number type of a kind and the map of all. Access to a missing one is refused with `$missing`.
 macro_rules! gathering {
     (
         $(#[$number:meta])* $id:ident in $domain:ident by $address:ident;
@@ -13,7 +13,7 @@ macro_rules! gathering {
 
         impl $id {
             pub fn of_address(address: &Address, suffixes: &Suffixes) -> Option<Self> {
-                // An address of one that cannot exist still names one.
+                // The address of one that cannot exist still parses, so that it can be refused as missing.
                 (address.domain() == suffixes.$domain).then(|| Self(address.local().parse().unwrap_or(0)))
             }
 
@@ -36,19 +36,19 @@ macro_rules! gathering {
         }
 
         impl $all {
-            /// Leaves numbers out that a process may have given away before it was killed.
+            /// Skips numbers that a killed process may have assigned.
             pub fn leave_out(&mut self, numbers: u64) {
                 self.next += numbers;
             }
 
-            /// The number of a new one.
+            /// Allocates a number.
             fn next_id(&mut self) -> $id {
                 let id = $id(self.next);
                 self.next += 1;
                 id
             }
 
-            /// One that somebody names who wants to change it.
+            /// One of the kind, for a change.
             pub fn get_mut(&mut self, id: $id) -> Allowed<&mut $one> {
                 self.$of.get_mut(&id).ok_or($missing)
             }

@@ -1,6 +1,6 @@
-//! Groups: members and their ranks, settings, and who may do what.
+//! Groups: members and their ranks, settings and permissions.
 //!
-//! Pure state and rules; what is asked of it is in [`super::operations`].
+//! Pure state and rules; the requests are in [`super::operations`].
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use super::pictures::PictureId;
 use super::rules::{Allowed, BAD_REQUEST, CONFLICT, FORBIDDEN, NOT_FOUND, Refusal, check_length};
 use crate::simulator::number::Number;
 
-/// The most members of a group.
+/// Maximum number of members in a group.
 const MOST_MEMBERS: usize = 1_024;
 
-/// The first group's number; the others count on from it.
+/// Number of the first group; later ones count up.
 const FIRST: u64 = 120_363_000_000_000_001;
 
 gathering! {
@@ -34,17 +34,17 @@ pub struct Group {
     pub description: Option<String>,
     pub picture: Option<PictureId>,
     pub invite_code: String,
-    /// Who waits to be let in, and since when.
+    /// Pending requests to join, with their times.
     pub requests: Vec<(Number, Timestamp)>,
     pub created_at: Timestamp,
     pub created_by: Number,
-    /// In the order in which they came.
+    /// In the order of joining.
     members: Vec<Member>,
-    /// Only admins send.
+    /// Whether only admins may send.
     pub announce: bool,
-    /// Only admins change the group's data.
+    /// Whether only admins may change the group's data.
     pub restrict: bool,
-    /// Every member may add others.
+    /// Whether every member may add others.
     pub member_add_mode: bool,
     pub join_approval_mode: bool,
     /// Seconds after which messages disappear; 0 for never.
@@ -66,18 +66,18 @@ impl Group {
         self.members.iter().find(|member| member.number == number).map(|member| member.rank)
     }
 
-    /// An admin, or a member where what they want `is_open` to all; or why not.
+    /// Checks that `by` is an admin, or a member if the action `is_open` to all members.
     fn check(&self, by: Number, is_open: bool) -> Allowed<()> {
         let rank = self.rank_of(by).ok_or(NOT_A_MEMBER)?;
         if rank.is_admin() || is_open { Ok(()) } else { Err(NOT_AN_ADMIN) }
     }
 
-    /// Whether `by` may take an action at all.
+    /// Checks that `by` may take an action at all.
     pub fn check_action(&self, by: Number, action: ParticipantAction) -> Allowed<()> {
         self.check(by, action == ParticipantAction::Add && self.member_add_mode)
     }
 
-    /// Takes an action, which [`Self::check_action`] allows, on a subscriber that exists.
+    /// Takes an action that [`Self::check_action`] has allowed on an existing subscriber.
     pub fn act(&mut self, action: ParticipantAction, number: Number) -> ParticipantStatus {
         match (action, self.rank_of(number)) {
             (ParticipantAction::Add, Some(_)) => ParticipantStatus::AlreadyMember,
@@ -87,7 +87,7 @@ impl Group {
                 ParticipantStatus::Ok
             }
             (_, None) => ParticipantStatus::NotMember,
-            // The creator's rank is nobody's to take.
+            // The creator's rank cannot be taken away.
             (ParticipantAction::Remove | ParticipantAction::Demote, Some(Rank::Creator)) => {
                 ParticipantStatus::NotAuthorized
             }
@@ -106,12 +106,12 @@ impl Group {
         ParticipantStatus::Ok
     }
 
-    /// A member who may change what the group shows of itself, or why not.
+    /// Checks that `by` may change the group's profile.
     pub fn check_may_edit(&self, by: Number) -> Allowed<()> {
         self.check(by, !self.restrict)
     }
 
-    /// Takes over what differs, and says what did.
+    /// Applies the fields that differ and returns those.
     pub fn change(&mut self, by: Number, changes: GroupChanges) -> Allowed<GroupChanges> {
         self.check_may_edit(by)?;
         let GroupChanges { announce, restrict, member_add_mode, join_approval_mode, .. } = changes;
@@ -130,12 +130,12 @@ impl Group {
         }))
     }
 
-    /// An admin, or why not.
+    /// Checks that `by` is an admin.
     pub fn check_admin(&self, by: Number) -> Allowed<()> {
         self.check(by, false)
     }
 
-    /// Somebody comes in by an invite, or waits for an admin's word: then `false`.
+    /// Joins by an invite; `false` if the member has to wait for an admin's approval.
     pub fn enter(&mut self, now: Timestamp, number: Number) -> Allowed<bool> {
         if self.rank_of(number).is_some() {
             return Err(ALREADY_A_MEMBER);
@@ -153,7 +153,7 @@ impl Group {
         Ok(true)
     }
 
-    /// An admin lets somebody in who waits, or turns them away.
+    /// Approves or rejects a request to join.
     pub fn decide(&mut self, number: Number, approve: bool) -> ParticipantStatus {
         let Some(position) = self.requests.iter().position(|(waiting, _)| *waiting == number) else {
             return ParticipantStatus::NotFound;
@@ -162,7 +162,7 @@ impl Group {
         if approve { self.act(ParticipantAction::Add, number) } else { ParticipantStatus::Ok }
     }
 
-    /// A member goes. A group that is left without admins gets its oldest member as one, which is told.
+    /// Removes a member. If no admin is left, the oldest member becomes one and is returned.
     fn lose(&mut self, number: Number) -> Option<Number> {
         self.members.retain(|member| member.number != number);
         if self.members.iter().any(|member| member.rank.is_admin()) {
@@ -181,7 +181,7 @@ pub const NOT_A_MEMBER: Refusal = Refusal::new(FORBIDDEN, "not a member of the g
 pub const NOT_AN_ADMIN: Refusal = Refusal::new(FORBIDDEN, "not an admin of the group");
 
 impl Groups {
-    /// Makes a group with its creator alone in it.
+    /// Creates a group whose only member is its creator.
     pub fn create(&mut self, now: Timestamp, by: Number, subject: &str, invite_code: String) -> Allowed<&mut Group> {
         check_length(subject, 100, BAD_SUBJECT)?;
         let id = self.next_id();
@@ -213,13 +213,13 @@ impl Groups {
         self.groups.values().filter(move |group| group.rank_of(member).is_some())
     }
 
-    /// The group that an invite code leads to.
+    /// The group of an invite code.
     pub fn invited_by(&self, code: &str) -> Allowed<GroupId> {
         let group = self.groups.values().find(|group| group.invite_code == code);
         group.map(|group| group.id).ok_or(Refusal::new(NOT_FOUND, "the invite code leads nowhere"))
     }
 
-    /// A member leaves; an empty group is gone. Says who became an admin in its place.
+    /// Removes a member who leaves, and the group if it is empty. Returns who became an admin instead.
     pub fn leave(&mut self, id: GroupId, member: Number) -> Allowed<Option<Number>> {
         let group = self.get_mut(id)?;
         group.rank_of(member).ok_or(NOT_A_MEMBER)?;
@@ -228,7 +228,7 @@ impl Groups {
         Ok(heir)
     }
 
-    /// A number is unregistered.
+    /// Removes a deleted number from all groups.
     pub fn remove_number(&mut self, number: Number) {
         for group in self.groups.values_mut().filter(|group| group.rank_of(number).is_some()) {
             group.lose(number);

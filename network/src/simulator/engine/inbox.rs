@@ -22,7 +22,7 @@ impl Engine {
         let matching: Vec<_> = subscriber.inbox().filter(|entry| wanted(entry)).collect();
         let start = match query.after.as_deref() {
             None => 0,
-            // The last one: a message that was recovered stands there twice.
+            // The last one, because a recovered message occurs twice.
             Some(after) => match matching.iter().rposition(|entry| &*entry.message.id == after) {
                 Some(position) => position + 1,
                 None => return Err(ControlError::Invalid(format!("no message {after} to show what is after it"))),
@@ -37,7 +37,7 @@ impl Engine {
         let chat = self.chat_address(number, message);
         let phone = |number: Number| self.suffixes.phone_address(&number.to_string());
         let mut around = message.around.as_deref().cloned().unwrap_or_default();
-        // Whoever looks on from outside is told who wrote it, as in `from`.
+        // The control API shows the author's phone address, as in `from`.
         if let (Some(quoted), Some(author)) = (&mut around.quoted, message.quoted_from) {
             quoted.from = phone(author);
         }

@@ -1,6 +1,6 @@
-//! Labels of business accounts, and what bears them.
+//! Labels of business accounts, and the chats and messages that have them.
 //!
-//! Pure state and rules; what is asked of it, and who hears of it, is in [`super::operations`].
+//! Pure state and rules; requests and notices are in [`super::operations`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::message::Chat;
 use super::rules::{Allowed, FORBIDDEN, NOT_FOUND, Refusal};
 
-/// The labels that every business account begins with, in the colours of the palette's beginning.
+/// The initial labels of every business account, in the first colours of the palette.
 const PREDEFINED: [&str; 5] = ["New customer", "New order", "Pending payment", "Paid", "Order complete"];
 
 const NO_SUCH_LABEL: Refusal = Refusal::new(NOT_FOUND, "no-such-label");
@@ -27,13 +27,13 @@ pub struct Bearer {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Labels {
     labels: BTreeMap<u32, KnownLabel>,
-    /// The number of the last label that was made: none is used twice.
+    /// Number of the last created label; numbers are never reused.
     last: u32,
-    /// Nothing stands here without a label.
+    /// Label numbers by bearer; entries are never empty.
     borne: HashMap<Bearer, BTreeSet<u32>>,
 }
 
-/// What something bears, and no longer bears.
+/// Labels that were put on and taken off something.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     pub put: Vec<String>,
@@ -55,7 +55,7 @@ impl Labels {
         self.labels.values()
     }
 
-    /// All that bears labels, with their ids.
+    /// Everything that has labels, with the ids of its labels.
     pub fn borne(&self) -> impl Iterator<Item = (&Bearer, Vec<String>)> {
         self.borne.iter().map(|(bearer, labels)| (bearer, named(labels)))
     }
@@ -65,7 +65,7 @@ impl Labels {
             return Err(LABEL_LIMIT);
         }
         let free = || LabelColor::all().find(|color| self.labels.values().all(|label| label.color != *color));
-        // Twenty colours and fewer labels: one is free.
+        // There are 20 colours and fewer labels, so one is free.
         let color = color.or_else(free).ok_or(LABEL_LIMIT)?;
         Ok(self.insert(name, color, false))
     }
@@ -111,7 +111,7 @@ impl Labels {
         Ok(self.bear(bearer, labels))
     }
 
-    /// The chat is gone, and its messages.
+    /// Removes a deleted chat and its messages.
     pub fn remove_chat(&mut self, chat: Chat) {
         self.borne.retain(|bearer, _| bearer.chat != chat);
     }
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(colors.len(), MOST_LABELS);
         assert_eq!(labels.create("Too many".into(), None), Err(LABEL_LIMIT));
         labels.delete("20").unwrap();
-        // A number is used once.
+        // Numbers are not reused.
         assert_eq!(labels.create("One more".into(), None).unwrap().id, "21");
     }
 

@@ -12,13 +12,13 @@ use super::message::{self, Message};
 use crate::simulator::answers::AcceptedRow;
 use crate::simulator::number::Number;
 
-/// How many rows are shared with a copy, or copied, at once.
+/// Number of rows that are shared with, or copied from, a snapshot at a time.
 const CHUNK: usize = 1_024;
 
 #[derive(Debug, Default)]
 pub struct Ledger {
     rows: Rows,
-    /// Where a sender's message stands.
+    /// Row indexes by sender and message id.
     positions: HashMap<Number, HashMap<Arc<str>, u32>>,
 }
 
@@ -32,7 +32,7 @@ pub struct Row {
     at: Timestamp,
 }
 
-/// The rows, so that a copy of them costs little: a chunk that is changed while a copy is held is copied first.
+/// The rows in copy-on-write chunks: a snapshot is cheap, and a chunk is copied if it changes meanwhile.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
     chunks: Vec<Arc<Vec<Row>>>,
@@ -63,19 +63,19 @@ impl Rows {
         chunks.iter().flat_map(|chunk| chunk.iter()).skip(start % CHUNK)
     }
 
-    /// In the portions in which they are stored.
+    /// The chunks in which the rows are stored.
     pub fn chunks(&self) -> impl Iterator<Item = &Vec<Row>> {
         self.chunks.iter().map(|chunk| &**chunk)
     }
 
-    /// Takes in a portion that was stored.
+    /// Appends a stored chunk.
     pub fn extend(&mut self, rows: Vec<Row>) {
         rows.into_iter().for_each(|row| self.push(row));
     }
 }
 
 impl Ledger {
-    /// The ledger of rows that were stored.
+    /// The ledger of stored rows.
     pub fn restore(rows: Rows) -> Self {
         let mut positions: HashMap<Number, HashMap<Arc<str>, u32>> = HashMap::new();
         for (position, row) in (0..).zip(rows.starting_at(0)) {
@@ -84,12 +84,12 @@ impl Ledger {
         Self { rows, positions }
     }
 
-    /// A copy of the rows.
+    /// A snapshot of the rows.
     pub fn copy(&self) -> Rows {
         self.rows.clone()
     }
 
-    /// Counts one more send of a message that was accepted before, and returns it.
+    /// Counts another send of an accepted message, and returns the message.
     pub fn repeat(&mut self, from: Number, id: &str) -> Option<Arc<Message>> {
         let position = *self.positions.get(&from)?.get(id)?;
         let row = self.rows.get_mut(position as usize)?;
@@ -107,7 +107,7 @@ impl Ledger {
         self.rows.len()
     }
 
-    /// The rows behind `since_seq`; sequence numbers begin at 1.
+    /// The rows after `since_seq`; sequence numbers begin at 1.
     pub fn rows(&self, since_seq: u64, limit: usize, suffixes: &Suffixes) -> Vec<AcceptedRow> {
         let start = usize::try_from(since_seq).unwrap_or(usize::MAX).min(self.rows.len());
         let rows = (start as u64 + 1..).zip(self.rows.starting_at(start)).take(limit);

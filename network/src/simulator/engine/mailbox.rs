@@ -1,4 +1,4 @@
-//! A device's inbound items: kept until acknowledged, sent in order, a window at a time, and sent again at a login.
+//! A device's inbound items: kept until acknowledged, sent in order within a window, and sent again after a login.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
@@ -9,7 +9,7 @@ use crate::driver::EVENT_WINDOW;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Mailbox<T> {
     items: VecDeque<Item<T>>,
-    /// How many from the front the live session was sent and has not acknowledged.
+    /// Number of items, from the front, that were sent to the live session and are not acknowledged.
     #[serde(skip)]
     out: usize,
     /// Acknowledgements that a fault holds back.
@@ -24,11 +24,11 @@ struct Item<T> {
     what: T,
 }
 
-/// An item to send now.
+/// An item to send.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Sending<'a, T> {
     pub number: u64,
-    /// Whether an earlier session was sent it already.
+    /// Whether it was sent to an earlier session already.
     pub again: bool,
     pub what: &'a T,
 }
@@ -40,18 +40,18 @@ impl<T> Default for Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// Keeps an item. Numbers must grow.
+    /// Adds an item. Numbers must increase.
     pub fn push(&mut self, number: u64, what: T) {
         self.items.push_back(Item { number, sent_before: false, what });
     }
 
-    /// Starts over: a new session is sent everything from the front.
+    /// Starts over for a new session, which is sent everything from the front.
     pub fn rewind(&mut self) {
         self.out = 0;
         self.held.clear();
     }
 
-    /// The next item that the window has room for.
+    /// The next item to send, if the window has room.
     pub fn next_to_send(&mut self) -> Option<Sending<'_, T>> {
         if self.out >= EVENT_WINDOW {
             return None;
@@ -62,12 +62,12 @@ impl<T> Mailbox<T> {
         Some(Sending { number: item.number, again, what: &item.what })
     }
 
-    /// The first item that the live session was not sent yet.
+    /// The first item that was not sent to the live session.
     pub fn first_unsent(&self) -> Option<u64> {
         self.items.get(self.out).map(|item| item.number)
     }
 
-    /// Removes an item for good. An unknown number is one that was acknowledged before.
+    /// Removes an acknowledged item. An unknown number was acknowledged before.
     pub fn acknowledge(&mut self, number: u64) {
         if let Ok(position) = self.items.binary_search_by_key(&number, |item| item.number) {
             self.items.remove(position);
@@ -77,12 +77,12 @@ impl<T> Mailbox<T> {
         }
     }
 
-    /// Remembers an acknowledgement without acting on it.
+    /// Records an acknowledgement that is held back.
     pub fn hold(&mut self, number: u64) {
         self.held.insert(number);
     }
 
-    /// Acts on the acknowledgements held back.
+    /// Applies the held acknowledgements.
     pub fn release(&mut self) {
         for number in std::mem::take(&mut self.held) {
             self.acknowledge(number);

@@ -1,4 +1,4 @@
-//! Media at the network: bytes held once however often they are stored, handles that expire, a bound on it all.
+//! Media at the network: deduplicated bytes, expiring handles, and a bound on the total.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -15,22 +15,22 @@ use crate::driver::Uploaded;
 use crate::simulator::faults::MediaFail;
 use crate::wire::transfer::{Digest, NetworkTransfer};
 
-/// How long the network keeps bytes, unless a fault says otherwise.
+/// Retention of media, unless a fault shortens it.
 const KEPT_FOR: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// How many bytes and handles are kept; the oldest go first.
+/// Maximum total size, in bytes, and number of handles; the oldest are dropped first.
 const MOST_BYTES: u64 = 512 * 1024 * 1024;
 const MOST_HANDLES: usize = 200_000;
 
-/// The network's code for a file that is too large, and for a fault.
+/// The network's codes for a file that is too large, and for an injected fault.
 const TOO_LARGE: u16 = 413;
 const FAULT: u16 = 403;
 
-/// What is kept.
+/// The stored media.
 #[derive(Clone, Debug, Default)]
 pub struct MediaStore {
     handles: HashMap<MediaHandle, Stored>,
-    /// Handles in the order in which they were given out.
+    /// Handles in the order of creation.
     order: VecDeque<MediaHandle>,
     blobs: HashMap<Digest, Blob>,
     bytes: u64,
@@ -48,23 +48,22 @@ struct Blob {
     handles: usize,
 }
 
-/// A transfer that may be made.
+/// A permitted transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
-    /// Its answer waits for this long.
+    /// Delay of its answer.
     pub delay: Duration,
-    /// The transfer breaks off in the middle.
+    /// Whether the transfer is interrupted in the middle.
     pub breaks: bool,
 }
 
-/// What is stored of it beside the bytes, which lie in files of their own: handles in the order in which they were given
-/// out.
+/// The stored form without the bytes, which are in separate files: handles in the order of creation.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct StoredMedia {
     handles: Vec<(MediaHandle, Stored)>,
 }
 
-/// The name of a file of bytes.
+/// File name of the bytes.
 fn file_of(sha256: &Digest) -> String {
     format!("media-{}", hex::encode(sha256))
 }
@@ -82,7 +81,7 @@ impl MediaStore {
         self.blobs.iter().map(|(sha256, blob)| (file_of(sha256), blob.bytes.clone()))
     }
 
-    /// What was stored, with the bytes of its files; handles whose file is missing are dropped.
+    /// Restores the store with the bytes of its files; handles without a file are dropped.
     pub fn restore(stored: StoredMedia, files: &HashMap<String, Bytes>) -> Self {
         let mut media = Self::default();
         for (handle, Stored { sha256, at }) in stored.handles {
@@ -124,7 +123,7 @@ impl MediaStore {
 }
 
 impl Engine {
-    /// Whether a session may store `size` bytes.
+    /// Checks that a session may upload `size` bytes.
     pub fn begin_upload(&mut self, now: Timestamp, session: SessionId, size: u64) -> Result<Granted, NetworkTransfer> {
         self.advance(now);
         let granted = self.grant(session)?;
@@ -135,7 +134,7 @@ impl Engine {
         Ok(granted)
     }
 
-    /// Keeps what a session has sent.
+    /// Stores a completed upload of a session.
     pub fn finish_upload(
         &mut self,
         now: Timestamp,
@@ -150,7 +149,7 @@ impl Engine {
         Ok(self.store_media(sha256, bytes))
     }
 
-    /// The bytes of a handle, for a session.
+    /// Checks that a session may download, and returns the bytes of a handle.
     pub fn begin_download(
         &mut self,
         now: Timestamp,
@@ -176,19 +175,19 @@ impl Engine {
         Ok(Granted { delay, breaks: self.faults.media_fail == Some(MediaFail::Break) })
     }
 
-    /// Keeps bytes under a new handle.
+    /// Stores bytes under a new handle.
     pub(super) fn store_media(&mut self, sha256: Digest, bytes: Bytes) -> Uploaded {
         let handle = MediaHandle(format!("media-{}", hex::encode(self.rng.random::<[u8; 16]>())));
         self.media.put(handle.clone(), sha256, bytes, self.now);
         Uploaded { handle, expires_at: self.now.plus(self.media_life()) }
     }
 
-    /// How long bytes are kept at the moment: a fault shortens it for what is kept already, too.
+    /// The current retention. A fault shortens it for existing media, too.
     fn media_life(&self) -> Duration {
         self.faults.media_ttl_ms.map_or(KEPT_FOR, |life| Duration::from_millis(life).min(KEPT_FOR))
     }
 
-    /// Whether a message may name a handle.
+    /// Checks that a message may refer to a handle.
     pub(super) fn check_handle(&self, handle: Option<&MediaHandle>) -> Allowed<()> {
         let stored = handle.and_then(|handle| self.media.handles.get(handle));
         match stored {
@@ -198,7 +197,7 @@ impl Engine {
     }
 }
 
-/// The session has ended, or is not logged in.
+/// The session has ended or is not logged in.
 fn not_live() -> NetworkTransfer {
     NetworkTransfer::Broken("the session is not logged in".into())
 }

@@ -1,4 +1,4 @@
-//! A message as the network holds it: once, small, and shared by the ledger, inboxes and mailboxes.
+//! A message in the network: stored once, compact, and shared by ledger, inboxes and mailboxes.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,7 +15,7 @@ use super::newsletters::NewsletterId;
 use super::stored::{message_of, number_of};
 use crate::simulator::number::Number;
 
-/// A conversation, as its sender sees it.
+/// A conversation from its sender's point of view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Chat {
     Direct(Number),
@@ -27,23 +27,23 @@ pub enum Chat {
 pub struct Message {
     pub id: Arc<str>,
     pub from: Number,
-    /// The device that sent it; `None` when the phone did.
+    /// The device that sent it; `None` for the phone.
     pub device: Option<u32>,
     pub chat: Chat,
-    /// As the sender addressed it.
+    /// The recipient as addressed by the sender.
     pub to: Address,
     #[serde(rename = "content")]
     pub body: Body,
     pub around: Option<Box<Surroundings>>,
-    /// What it reacts to, edits, deletes, pins, stars or votes on.
+    /// The message that it reacts to, edits, deletes, pins, stars or votes on.
     #[serde(with = "numbered_if_any")]
     pub target: Option<Arc<Message>>,
-    /// Who wrote what it quotes, where the network knows that message.
+    /// The author of the quoted message, if the network knows that message.
     pub quoted_from: Option<Number>,
     pub at: Timestamp,
 }
 
-/// Most messages are texts; what others say is large and rare.
+/// The content. Most messages are texts; other contents are large and rare, so they are behind a pointer.
 #[derive(Debug, Deserialize)]
 #[serde(from = "Content")]
 pub enum Body {
@@ -100,7 +100,7 @@ impl Message {
         MessageId(self.id.to_string())
     }
 
-    /// Whether it stands in the conversation that `member` has in `chat`.
+    /// Whether the message belongs to the conversation that `member` has in `chat`.
     pub fn is_in(&self, member: Number, chat: Chat) -> bool {
         match (self.chat, chat) {
             (Chat::Direct(to), Chat::Direct(peer)) => {
@@ -110,7 +110,7 @@ impl Message {
         }
     }
 
-    /// The conversation that `viewer` sees it in.
+    /// The conversation in which `viewer` sees the message.
     pub fn chat_for(&self, viewer: Number) -> Chat {
         match self.chat {
             Chat::Direct(_) if self.from != viewer => Chat::Direct(self.from),
@@ -118,7 +118,7 @@ impl Message {
         }
     }
 
-    /// What it says to `viewer`, who sees the conversation under the address `chat`.
+    /// The content as shown to `viewer`, who knows the conversation under the address `chat`.
     pub fn content_for(&self, viewer: Number, chat: &Address) -> Content {
         let mut content = self.body.content();
         if let (Some(key), Some(target)) = (content.target_mut(), &self.target) {
@@ -128,7 +128,7 @@ impl Message {
     }
 }
 
-/// A shared message, stored as its number.
+/// Serializes a shared message as its number.
 pub mod numbered {
     use super::*;
 
@@ -141,7 +141,7 @@ pub mod numbered {
     }
 }
 
-/// The same of one that may not be there.
+/// Like [`numbered`], for an optional message.
 mod numbered_if_any {
     use super::*;
 
@@ -156,7 +156,7 @@ mod numbered_if_any {
     }
 }
 
-/// Shared messages, each with a count, stored as their numbers.
+/// Serializes shared messages, each with a count, as their numbers.
 pub mod numbered_with {
     use super::*;
 
@@ -173,11 +173,11 @@ pub mod numbered_with {
     }
 }
 
-/// All messages by their ids: what reactions, edits and quotes name.
+/// All messages by id, to resolve reactions, edits and quotes.
 #[derive(Debug, Default)]
 pub struct Messages {
     by_id: HashMap<Arc<str>, Arc<Message>>,
-    /// Further messages of an id that another sender has used, too.
+    /// Further messages whose id another sender has used as well.
     namesakes: HashMap<Arc<str>, Vec<Arc<Message>>>,
 }
 
@@ -190,12 +190,12 @@ impl Messages {
         }
     }
 
-    /// The message of an id, in the conversation that `member` has in `chat`.
+    /// The message with an id in the conversation that `member` has in `chat`.
     pub fn find(&self, id: &str, member: Number, chat: Chat) -> Option<&Arc<Message>> {
         self.named(id).find(|message| message.is_in(member, chat))
     }
 
-    /// All messages of an id; of one sender's the last.
+    /// All messages with an id; of each sender only the last one.
     pub fn named(&self, id: &str) -> impl Iterator<Item = &Arc<Message>> {
         self.by_id.get(id).into_iter().chain(self.namesakes.get(id).into_iter().flatten())
     }

@@ -1,20 +1,19 @@
-//! The engine: the network's state and its rules, without clock, socket or randomness of its own.
+//! The engine: state and rules of the network, without clock, socket or randomness of its own.
 //!
-//! Everything goes through `apply`-like methods: each is told the time, changes the state, and leaves [`Effect`]s to be
-//! carried out. What they call takes the time from the engine. What has to happen later waits in a queue of [`timers`];
-//! whoever runs the engine calls [`Engine::advance`] when [`Engine::next_due`] says so. Randomness comes from the seed.
+//! Every entry point gets the current time, changes the state, and leaves [`Effect`]s to carry out. Internal methods
+//! read the time from the engine. Later work waits in a queue of [`timers`]; whoever runs the engine calls
+//! [`Engine::advance`] at the time that [`Engine::next_due`] names. Randomness comes from the seed.
 //!
 //! - [`sessions`]: connections of nodes, logins, conflicts, fencing, ends.
 //! - [`pairing`]: QR texts, pair codes, links, credentials.
 //! - [`traffic`]: sends, acceptance, delivery, receipts; [`rules`]: what is refused; [`reading`]: what phones do with
-//!   what reached them.
-//! - [`media`]: bytes that come with messages; [`pictures`]: those of groups, newsletters and profiles.
-//! - [`operations`]: what is asked beside sending, and the notices of it; [`groups`], [`communities`],
-//!   [`newsletters`]: members and rules; [`gatherings`]: their numbers; [`calls`]: who is called; [`business`]:
-//!   catalogs and orders.
-//! - [`posting`]: stories, which [`stories`] keeps.
-//! - [`control`], [`inbox`], [`writing`]: what the control API asks.
-//! - [`stored`]: what outlives the process.
+//!   received messages.
+//! - [`media`]: media of messages; [`pictures`]: pictures of groups, newsletters and profiles.
+//! - [`operations`]: requests other than sends, and their notices; [`groups`], [`communities`], [`newsletters`]:
+//!   members and rules; [`gatherings`]: their numbers; [`calls`]: calls; [`business`]: catalogs and orders.
+//! - [`posting`]: posting of stories, which [`stories`] stores.
+//! - [`control`], [`inbox`], [`writing`]: requests of the control API.
+//! - [`stored`]: the state that is persisted.
 //! - [`subscriber`], [`subscribers`], [`account`], [`message`], [`mailbox`], [`ledger`]: the state.
 
 mod account;
@@ -81,10 +80,10 @@ use crate::driver::EndReason;
 use crate::operation::{Answer, Refused};
 use crate::wire::{NetworkFrame, NodeFrame, SessionFrame, SessionNumber, WIRE_VERSION};
 
-/// One TCP connection of a node, numbered by the server. A number is never used twice.
+/// One TCP connection of a node, numbered by the server. Numbers are never reused.
 pub type ConnectionId = u64;
 
-/// Names a call of the control API that waits for a device to store its credentials.
+/// Identifies a call of the control API that waits for a device to store its credentials.
 pub type Ticket = u64;
 
 /// One session of one connection.
@@ -94,14 +93,14 @@ pub struct SessionId {
     pub number: SessionNumber,
 }
 
-/// What is to be done outside.
+/// What the caller of the engine has to do.
 #[derive(Debug, PartialEq)]
 pub enum Effect {
-    /// A frame for a connection.
+    /// Send a frame on a connection.
     Send { connection: ConnectionId, frame: NetworkFrame },
-    /// To be closed; the engine has already dropped its sessions.
+    /// Close a connection, whose sessions the engine has dropped already.
     Disconnect { connection: ConnectionId },
-    /// A link came to its end: the device's id, or why not.
+    /// Report the result of a link: the device's id, or why it failed.
     Linked { ticket: Ticket, outcome: Result<u32, ControlError> },
 }
 
@@ -112,7 +111,7 @@ impl Effect {
     }
 }
 
-/// What waits in the queue of timers.
+/// Work that waits in the queue of timers.
 #[derive(Debug)]
 enum Later {
     RotateQr { session: SessionId, sequence: u8 },
@@ -124,17 +123,17 @@ enum Later {
 }
 
 pub struct Engine {
-    /// The time of what happens now: what [`Self::advance`] was told last, or, of what that does, when it was due.
+    /// The current time: the argument of [`Self::advance`] or, while a timer runs, the time at which it was due.
     now: Timestamp,
     rng: StdRng,
     suffixes: Suffixes,
-    /// Where the control API is reached; without a trailing slash.
+    /// URL of the control API, without a trailing slash.
     control_url: String,
-    /// Holds unless a fault says otherwise.
+    /// Factor for QR lifetimes, unless a fault overrides it.
     base_time_scale: f64,
-    /// Tells this run's inbound items from those of any other.
+    /// Distinguishes this run's inbound items from those of other runs.
     item_tag: String,
-    /// Numbers inbound items; goes on over a reset, so that no item's name is used twice.
+    /// Number of the last inbound item. It survives a reset, so that no item id is reused.
     items: u64,
     subscribers: Subscribers,
     links: BTreeMap<ConnectionId, NodeLink>,
@@ -150,9 +149,9 @@ pub struct Engine {
     ledger: Ledger,
     media: MediaStore,
     pictures: Pictures,
-    /// Every login; `login_seq` is the position plus 1.
+    /// All logins; `login_seq` is the position plus 1.
     logins: Vec<LoginRecord>,
-    /// Answers to operations, by who asked and the id of the question.
+    /// Answers to operations, by subscriber and id.
     answered: HashMap<(Number, Uuid), Result<Box<Answer>, Refused>>,
     stats: Stats,
     faults: Faults,
@@ -195,17 +194,17 @@ impl Engine {
         }
     }
 
-    /// Takes what is to be done outside, in order.
+    /// Takes the accumulated effects, in order.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
 
-    /// When [`Self::advance`] has something to do.
+    /// When [`Self::advance`] must be called next.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.timers.next_due()
     }
 
-    /// Does everything that is due, each at its own time. Must precede whatever else happens at `now`.
+    /// Runs all due timers, each at its own time. Must be called before anything else happens at `now`.
     pub fn advance(&mut self, now: Timestamp) {
         while let Some((due, later)) = self.timers.pop_due(now) {
             self.now = due;
@@ -221,7 +220,7 @@ impl Engine {
         self.now = now;
     }
 
-    /// Takes a frame of a node.
+    /// Handles a frame from a node.
     pub fn frame(&mut self, now: Timestamp, connection: ConnectionId, frame: NodeFrame) {
         self.advance(now);
         let at = |number| SessionId { connection, number };
@@ -234,12 +233,12 @@ impl Engine {
             return;
         }
         if !self.links.contains_key(&connection) {
-            // Not introduced, or cut a moment ago.
+            // The connection sent no hello, or was cut a moment ago.
             self.effects.push(Effect::Disconnect { connection });
             return;
         }
         match frame {
-            // Media is handled beside the engine, which is only asked about it.
+            // Media is handled outside the engine, which only decides about it.
             NodeFrame::Hello { .. } | NodeFrame::Pong | NodeFrame::Transfer { .. } => {}
             NodeFrame::Login { session, epoch, credentials } => self.login(at(session), epoch, credentials),
             NodeFrame::Via { session, proxy } => self.comes_via(at(session), proxy),
@@ -260,7 +259,7 @@ impl Engine {
         }
     }
 
-    /// Hears that a connection is gone.
+    /// Reports that a connection is gone.
     pub fn disconnected(&mut self, now: Timestamp, connection: ConnectionId) {
         self.advance(now);
         self.lose(connection);
@@ -270,18 +269,18 @@ impl Engine {
         self.effects.push(Effect::to(session, frame));
     }
 
-    /// Ends a session by the network's verdict and says so.
+    /// Ends a session from the network's side and tells the node why.
     fn dismiss(&mut self, session: SessionId, reason: EndReason) {
         self.end_session(session, LoginEnd::Closed, Some(reason));
     }
 
-    /// Whether a share of `percent` falls on this time.
+    /// Returns `true` with a probability of `percent`.
     fn chance(&mut self, percent: f64) -> bool {
         percent > 0.0 && self.rng.random_bool((percent / 100.0).min(1.0))
     }
 }
 
-/// The node and epoch that stand behind a session.
+/// The node and epoch that hold a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Holder {
     node: NodeId,

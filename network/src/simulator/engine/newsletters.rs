@@ -1,6 +1,6 @@
-//! Newsletters: an owner and admins who publish, and subscribers who read.
+//! Newsletters: an owner and admins, who publish, and subscribers, who read.
 //!
-//! Pure state and rules; what is asked of it is in [`super::operations`].
+//! Pure state and rules; the requests are in [`super::operations`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use super::pictures::PictureId;
 use super::rules::{Allowed, BAD_REQUEST, CONFLICT, FORBIDDEN, NOT_FOUND, Refusal, check_length};
 use crate::simulator::number::Number;
 
-/// The first newsletter's number; the others count on from it.
+/// Number of the first newsletter; later ones count up.
 const FIRST: u64 = 120_363_500_000_000_001;
 
-/// The place of a newsletter's first message; the others count on from it.
+/// Position of a newsletter's first message; later ones count up.
 const FIRST_PLACE: u64 = 100;
 
-/// What a newsletter keeps of what was published; the oldest goes first.
+/// Maximum number of messages that a newsletter keeps; the oldest is dropped first.
 const MOST_POSTS: usize = 1_000;
 
-/// How long somebody may think about being an admin.
+/// How long an invite to become an admin is valid.
 const INVITE_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The reactions that `basic` takes.
+/// The reactions that `basic` permits.
 const BASIC: [&str; 6] = ["👍", "❤️", "😂", "😮", "😢", "🙏"];
 
 gathering! {
@@ -54,29 +54,29 @@ pub struct Newsletter {
     admins: BTreeSet<Number>,
     subscribers: BTreeSet<Number>,
     muted: BTreeSet<Number>,
-    /// Who was asked to be an admin, and until when that holds.
+    /// Contacts invited to become admins, with the end of the invite's validity.
     invited: BTreeMap<Number, Timestamp>,
     posts: VecDeque<Post>,
     next_place: u64,
 }
 
-/// What a search finds it by; phones say it when they make a newsletter.
+/// What a search matches; the owner's phone sets it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Listing {
-    /// ISO 3166, two letters.
+    /// ISO 3166 code, two letters.
     pub country: Option<String>,
     pub category: Option<String>,
     #[serde(default)]
     pub verified: bool,
 }
 
-/// What was published.
+/// A published message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Post {
     pub place: u64,
     #[serde(with = "message::numbered")]
     pub message: Arc<Message>,
-    /// What stands in its place after an edit.
+    /// The text that replaces the message after an edit.
     pub edited: Option<String>,
     viewers: BTreeSet<Number>,
     reactions: BTreeMap<Number, String>,
@@ -87,7 +87,7 @@ impl Post {
         self.viewers.len()
     }
 
-    /// How often each reaction was given.
+    /// Number of times each reaction was given.
     pub fn reactions(&self) -> BTreeMap<String, u32> {
         let mut counts = BTreeMap::new();
         for emoji in self.reactions.values() {
@@ -118,7 +118,7 @@ impl Newsletter {
         self.muted.contains(&number)
     }
 
-    /// Everybody who is shown what is published.
+    /// Everyone who is shown what is published: owner, admins and subscribers.
     pub fn readers(&self) -> impl Iterator<Item = Number> {
         let publishers = self.admins.iter().chain([&self.owner]);
         publishers.copied().chain(self.subscribers.difference(&self.admins).copied())
@@ -185,7 +185,7 @@ impl Newsletter {
         Ok(())
     }
 
-    /// The owner asks somebody to be an admin; says until when.
+    /// The owner invites a contact to become an admin; returns until when the invite is valid.
     pub fn invite_admin(&mut self, now: Timestamp, by: Number, whom: Number) -> Allowed<Timestamp> {
         self.check_owner(by)?;
         if self.publishes(whom) {
@@ -196,7 +196,7 @@ impl Newsletter {
         Ok(until)
     }
 
-    /// Somebody who was asked becomes an admin.
+    /// An invited contact becomes an admin.
     pub fn accept_admin(&mut self, now: Timestamp, by: Number) -> Allowed<()> {
         let until = self.invited.remove(&by);
         until.filter(|until| *until > now).ok_or(Refusal::new(FORBIDDEN, "not asked to be an admin"))?;
@@ -205,7 +205,7 @@ impl Newsletter {
         Ok(())
     }
 
-    /// The owner makes an admin a subscriber, or takes the invite back.
+    /// The owner makes an admin a subscriber, or withdraws the invite.
     pub fn remove_admin(&mut self, by: Number, whom: Number) -> Allowed<()> {
         self.check_owner(by)?;
         if self.admins.remove(&whom) {
@@ -216,7 +216,7 @@ impl Newsletter {
         Ok(())
     }
 
-    /// A message is published, edited or deleted.
+    /// Handles a message that publishes, edits or deletes.
     pub fn publish(&mut self, message: &Arc<Message>) {
         let Some(target) = &message.target else {
             if self.posts.len() >= MOST_POSTS {
@@ -243,19 +243,19 @@ impl Newsletter {
         self.posts.iter_mut().find(|post| Arc::ptr_eq(&post.message, message))
     }
 
-    /// Somebody looks at what was published.
+    /// Counts a view of a published message.
     pub fn view(&mut self, message: &Arc<Message>, by: Number) {
         if let Some(post) = self.post_of(message) {
             post.viewers.insert(by);
         }
     }
 
-    /// The newest first, before a place.
+    /// Messages from before a position, newest first.
     pub fn posts(&self, before: Option<u64>) -> impl Iterator<Item = &Post> {
         self.posts.iter().rev().filter(move |post| before.is_none_or(|before| post.place < before))
     }
 
-    /// Somebody reacts to what was published; an empty emoji takes it back.
+    /// Reacts to a published message; an empty emoji removes the reaction.
     pub fn react(&mut self, by: Number, place: u64, emoji: &str) -> Allowed<()> {
         let allowed = match self.reactions {
             ReactionMode::All => true,
@@ -319,17 +319,17 @@ impl Newsletters {
         self.newsletters.remove(&id)
     }
 
-    /// Oldest first.
+    /// All newsletters, oldest first.
     pub fn all(&self) -> impl Iterator<Item = &Newsletter> {
         self.newsletters.values()
     }
 
-    /// The newsletters that somebody publishes or reads, oldest first.
+    /// The newsletters that a number publishes or follows, oldest first.
     pub fn of(&self, number: Number) -> impl Iterator<Item = &Newsletter> {
         self.all().filter(move |newsletter| newsletter.role_of(number) != NewsletterRole::Guest)
     }
 
-    /// A number is unregistered: its newsletters end, and it reads no other.
+    /// Removes a deleted number: deletes its newsletters, and its subscriptions to others.
     pub fn remove_number(&mut self, number: Number) {
         self.newsletters.retain(|_, newsletter| newsletter.owner != number);
         for newsletter in self.newsletters.values_mut() {

@@ -1,6 +1,6 @@
-//! Pairing: QR texts that rotate, pair codes, the phone's link, and the credentials that come of it.
+//! Pairing: rotating QR texts, pair codes, the phone's link, and the resulting credentials.
 //!
-//! The order that must hold: the phone links, the credentials go to the node, the node stores them and says so, and
+//! Order of a pairing: the phone links, the credentials go to the node, the node confirms that it has stored them, and
 //! only then does the device exist.
 
 use std::time::Duration;
@@ -23,33 +23,33 @@ use crate::simulator::faults::RefusePairing;
 use crate::simulator::number::Number;
 use crate::wire::SessionFrame;
 
-/// How many QR texts a session gets.
+/// Number of QR texts per session.
 const QR_TEXTS: u8 = 6;
 
-/// The life of the first QR text, which a person has to find the scanner for, and of each later one.
+/// Lifetime of the first QR text, for which a person has to find the scanner, and of each later one.
 const FIRST_QR: Duration = Duration::from_secs(60);
 const NEXT_QR: Duration = Duration::from_secs(20);
 
-/// The life of a pair code.
+/// Lifetime of a pair code.
 const PAIR_CODE: Duration = Duration::from_secs(160);
 
-/// Letters of a pair code; those that look like digits are left out.
+/// Letters of pair codes, without those that look like digits.
 const LETTERS: &[u8] = b"ABCDEFGHJKLMNPQRSTVWXYZ";
 
-/// A session that is waiting to be linked.
+/// A session that waits to be linked.
 #[derive(Debug)]
 pub struct Unpaired {
-    /// The QR text that can be scanned now.
+    /// The current QR text.
     raw: Option<String>,
     code: Option<ShownCode>,
     link: Option<PendingLink>,
     link_as: LinkAs,
 }
 
-/// What a device says of itself when it is linked.
+/// What a device states about itself when it is linked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LinkAs {
-    /// For people alone.
+    /// Shown to people only.
     pub name: String,
     pub full_history: bool,
 }
@@ -96,7 +96,7 @@ impl Engine {
         self.emit(id, SessionFrame::Qr { raw, expires_at, sequence });
     }
 
-    /// A QR text has had its time. A session that was linked meanwhile needs no more of them.
+    /// Handles the expiry of a QR text. A session that was linked meanwhile needs no further ones.
     pub(super) fn rotate_qr(&mut self, id: SessionId, sequence: u8) {
         let Some(unpaired) = self.unpaired(id) else { return };
         if unpaired.link.is_some() {
@@ -111,7 +111,7 @@ impl Engine {
         self.end_pairing(id);
     }
 
-    /// Ends a session that nobody linked, but not while a pair code of it is good.
+    /// Ends a session that was not linked, unless its pair code is still valid.
     pub(super) fn end_pairing(&mut self, id: SessionId) {
         let now = self.now;
         let Some(unpaired) = self.unpaired(id) else { return };
@@ -152,7 +152,7 @@ impl Engine {
         self.emit(id, SessionFrame::PairCodeRefused { code, text: text.to_owned() });
     }
 
-    /// A code that no other session has.
+    /// Mints a code that no other session has.
     fn mint_code(&mut self) -> String {
         loop {
             let letters: String =
@@ -164,7 +164,7 @@ impl Engine {
         }
     }
 
-    /// A phone scans a QR text or types a code. `ticket` is answered when the device exists, or cannot.
+    /// A phone scans a QR text or enters a code. `ticket` is answered when the device exists or the link has failed.
     ///
     /// # Errors
     /// An unknown phone, or a text or code that is unknown or has expired.
@@ -216,7 +216,7 @@ impl Engine {
         self.end_session(id, LoginEnd::Closed, None);
     }
 
-    /// The node has stored the credentials: from here the device exists.
+    /// The node has stored the credentials: creates the device.
     pub(super) fn stored(&mut self, id: SessionId) {
         let Some(unpaired) = self.unpaired(id) else { return };
         let link_as = unpaired.link_as.clone();
@@ -243,7 +243,7 @@ impl Engine {
         self.answer_link(link.ticket, Ok(link.device));
     }
 
-    /// Clears what an ended session leaves behind.
+    /// Cleans up after an ended session.
     pub(super) fn remove_pairing(&mut self, unpaired: Unpaired) {
         self.remove_texts(unpaired.raw, unpaired.code);
         if let Some(link) = unpaired.link {

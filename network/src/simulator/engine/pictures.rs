@@ -1,5 +1,5 @@
-//! Pictures of groups, newsletters and profiles: kept under a name that is never used twice, and served by the control
-//! API, so that whoever knows a picture's URL can look at it.
+//! Pictures of groups, newsletters and profiles, stored under unique names. The control API serves them to anyone who
+//! knows the URL.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,23 +11,23 @@ use super::Engine;
 use super::rules::{CONFLICT, Refusal};
 use crate::operation::picture::Picture;
 
-/// How many bytes are kept; the oldest pictures go first.
+/// Maximum total size, in bytes; the oldest pictures are dropped first.
 const MOST_BYTES: usize = 256 * 1024 * 1024;
 
-/// To who wants a picture taken away.
+/// The refusal to remove a picture that does not exist.
 pub const NO_PICTURE: Refusal = Refusal::new(CONFLICT, "there is no picture");
 
-/// Names a picture.
+/// Identifies a picture.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PictureId(String);
 
 /// All pictures.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Pictures {
-    /// Not stored with the rest: their bytes lie in files of their own.
+    /// Not part of the record: the bytes are stored in separate files.
     #[serde(skip)]
     pictures: HashMap<PictureId, Picture>,
-    /// In the order in which they came; some may be gone.
+    /// In the order of insertion; may contain ids of removed pictures.
     order: VecDeque<PictureId>,
     bytes: usize,
 }
@@ -40,7 +40,7 @@ impl Pictures {
         })
     }
 
-    /// Takes the bytes in that were stored.
+    /// Restores the bytes from their files.
     pub fn restore(&mut self, files: &HashMap<String, Bytes>) {
         for id in &self.order {
             let [full, preview] = files_of(id).map(|name| files.get(&name).cloned());
@@ -61,7 +61,7 @@ impl Pictures {
         }
     }
 
-    /// Nobody has it any more.
+    /// Removes a picture that nothing refers to any more.
     pub fn remove(&mut self, id: &PictureId) {
         if let Some(picture) = self.pictures.remove(id) {
             self.bytes -= size(&picture);
@@ -69,7 +69,7 @@ impl Pictures {
     }
 }
 
-/// The names of the files of a picture and its preview.
+/// File names of a picture and its preview.
 fn files_of(id: &PictureId) -> [String; 2] {
     ["picture", "preview"].map(|kind| format!("{kind}-{}", id.0))
 }
@@ -79,7 +79,7 @@ fn size(picture: &Picture) -> usize {
 }
 
 impl Engine {
-    /// Puts a picture in the place of the one before, or takes that away.
+    /// Replaces the previous picture, or removes it if `picture` is `None`.
     pub(super) fn replace_picture(&mut self, before: Option<PictureId>, picture: Option<Picture>) -> Option<PictureId> {
         before.inspect(|before| self.pictures.remove(before));
         picture.map(|picture| {
@@ -89,7 +89,7 @@ impl Engine {
         })
     }
 
-    /// Where a picture is served.
+    /// The URL of a picture.
     pub(super) fn picture_url(&self, id: &PictureId) -> String {
         format!("{}/pictures/{}", self.control_url, id.0)
     }

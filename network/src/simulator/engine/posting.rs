@@ -1,4 +1,4 @@
-//! Stories on their way: those of devices and phones, and who hears of them.
+//! Posting and viewing of stories, and the notices about them.
 
 use model::id::MessageId;
 use model::message::Content;
@@ -14,7 +14,7 @@ use crate::simulator::answers::stories::{NewStory, ShownStory};
 use crate::simulator::number::Number;
 
 impl Engine {
-    /// A device posts a story, or a part of one; says whether all of it is here.
+    /// A device posts a story or a part of one; returns whether the story is complete.
     pub(super) fn post_story(&mut self, author: Number, id: &MessageId, part: Story) -> Allowed<bool> {
         if let Some(media) = part.says.media() {
             self.check_handle(media.handle.as_ref())?;
@@ -29,7 +29,7 @@ impl Engine {
         Ok(taken.whole)
     }
 
-    /// The author takes a story back.
+    /// The author deletes a story.
     pub(super) fn delete_story(&mut self, author: Number, id: &MessageId) -> Allowed<()> {
         if self.stories.delete(self.now, author, id.as_str())? {
             self.tell_author(author, id, StoryNews::Deleted);
@@ -54,7 +54,7 @@ impl Engine {
         Ok(self.delete_story(author, &MessageId(id.to_owned()))?)
     }
 
-    /// A phone looks at a story. Its author hears of it once, unless the phone gives no read receipts.
+    /// A phone views a story. The author is told once, unless the phone gives no read receipts.
     pub fn view_story(&mut self, now: Timestamp, viewer: Number, id: &str) -> Result<(), ControlError> {
         let tells = self.acting(now, viewer)?.read_receipts;
         if let Some(author) = self.stories.view(now, viewer, id)?

@@ -1,4 +1,4 @@
-//! What phones do with messages that reached them: they open chats, play, and react.
+//! What phones do with messages that reached them: open chats, play, react.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::driver::ReceiptStatus;
 use crate::simulator::number::Number;
 
 impl Engine {
-    /// The phone opens a chat and reads everything there.
+    /// The phone opens a chat, which marks everything in it as read.
     pub fn open_chat(&mut self, now: Timestamp, number: Number, with: &str) -> Result<(), ControlError> {
         self.advance(now);
         let chat = self.parse_chat(with)?;
@@ -22,7 +22,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The phone of `number` reads the message at `position`, a while after it came.
+    /// The phone of `number` reads the message at `position`, a while after its arrival.
     pub(super) fn auto_read(&mut self, number: Number, position: u64) {
         let Some(subscriber) = self.subscribers.get_mut(&number) else { return };
         let Some(entry) = subscriber.inbox_entry(position).filter(|entry| !entry.read) else { return };
@@ -31,7 +31,7 @@ impl Engine {
         self.acknowledge_reading(number, vec![message]);
     }
 
-    /// The phone plays a sound or a video. Its sender hears of it once, also when read receipts are off.
+    /// The phone plays an audio or a video. The sender is told once, even if read receipts are off.
     pub fn play(&mut self, now: Timestamp, number: Number, id: &str) -> Result<(), ControlError> {
         self.advance(now);
         let entry = self.subscriber_mut(number)?.received_as(id);
@@ -46,7 +46,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The phone reacts to a message that it got or sent.
+    /// The phone reacts to a message that it received or sent.
     pub fn react(&mut self, now: Timestamp, number: Number, id: &str, emoji: &str) -> Result<(), ControlError> {
         self.advance(now);
         let message = self.seen(number, id)?;
@@ -58,7 +58,7 @@ impl Engine {
         self.phone_send(now, number, &writing, 1).map(drop)
     }
 
-    /// A message that a phone got or sent.
+    /// A message that a phone received or sent.
     pub(super) fn seen(&self, number: Number, id: &str) -> Result<&Arc<Message>, ControlError> {
         self.subscriber(number)?;
         let mut named = self.messages.named(id);
@@ -75,7 +75,7 @@ impl Engine {
         self.chat_as_seen(number, message.chat_for(number))
     }
 
-    /// The address of a conversation as `viewer` knows it: the peer may hide its number.
+    /// The address under which `viewer` knows a conversation; the peer may hide its number.
     pub(super) fn chat_as_seen(&self, viewer: Number, chat: Chat) -> Address {
         match chat {
             Chat::Direct(peer) => self.name_of(peer, viewer),
@@ -84,12 +84,12 @@ impl Engine {
         }
     }
 
-    /// A conversation: a number or an address of any kind.
+    /// Parses a conversation: a number, or an address of any kind.
     pub(super) fn parse_chat(&self, text: &str) -> Result<Chat, ControlError> {
         let address = self.parse_address(text)?;
         match self.chat_of(&address) {
             Ok(chat) => Ok(chat),
-            // What was sent by a number that is registered no more can still be read.
+            // Messages to and from a deleted number can still be read.
             Err(refusal) => Number::of_address(&address, &self.suffixes).map(Chat::Direct).ok_or(refusal.into()),
         }
     }

@@ -1,4 +1,4 @@
-//! What may be sent to whom: the network's refusals, with their codes and texts.
+//! What may be sent to whom: the network's refusals, with codes and texts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::newsletters::{NO_SUCH_NEWSLETTER, NewsletterId};
 use super::{ControlError, Engine};
 use crate::simulator::number::Number;
 
-/// The network's codes. `479` is the one that a recipient is to blame for.
+/// The network's codes. `479` means that the recipient is at fault.
 pub const BAD_REQUEST: u16 = 400;
 pub const FORBIDDEN: u16 = 403;
 pub const NOT_FOUND: u16 = 404;
@@ -20,11 +20,11 @@ pub const CONFLICT: u16 = 409;
 pub const TOO_LATE: u16 = 410;
 pub const BAD_RECIPIENT: u16 = 479;
 
-/// How old a message may be when its author edits it, or deletes it for everybody.
+/// Maximum age of a message that its author edits, or deletes for everyone.
 const EDIT_WITHIN: Duration = Duration::from_secs(15 * 60);
 const DELETE_WITHIN: Duration = Duration::from_secs(60 * 3600);
 
-/// Why the network refuses.
+/// A refusal by the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub code: u16,
@@ -37,10 +37,10 @@ impl Refusal {
     }
 }
 
-/// What the network lets somebody do, or why it refuses.
+/// The result of an action that the network may refuse.
 pub type Allowed<T> = Result<T, Refusal>;
 
-/// Refuses a name that has no character, or more than `most` of them.
+/// Refuses a name without characters or with more than `most`.
 pub fn check_length(name: &str, most: usize, otherwise: Refusal) -> Allowed<()> {
     if (1..=most).contains(&name.chars().count()) { Ok(()) } else { Err(otherwise) }
 }
@@ -52,12 +52,12 @@ impl From<Refusal> for ControlError {
     }
 }
 
-/// A message that somebody wants to send.
+/// A message to send.
 #[derive(Debug)]
 pub struct Draft {
     pub id: Arc<str>,
     pub from: Number,
-    /// The device that sends it; `None` when the phone does.
+    /// The sending device; `None` for the phone.
     pub device: Option<u32>,
     pub to: Address,
     pub content: Arc<Content>,
@@ -65,7 +65,7 @@ pub struct Draft {
 }
 
 impl Engine {
-    /// The message that a draft becomes, or why it is refused.
+    /// Turns a draft into a message, or refuses it.
     pub(super) fn compose(&self, draft: Draft) -> Allowed<Arc<Message>> {
         let Draft { id, from, device, to, mut content, around } = draft;
         let chat = self.chat_of(&to)?;
@@ -74,7 +74,7 @@ impl Engine {
             if !SEND_TYPES.contains(&content.type_name()) {
                 return Err(Refusal::new(BAD_REQUEST, "a device cannot send this"));
             }
-            // A phone may forward what has expired, and can be tested with media that is gone before it is fetched.
+            // Phones are not checked: they may forward expired media, and tests need media that is gone.
             if let Some(media) = content.media() {
                 self.check_handle(media.handle.as_ref())?;
             }
@@ -106,7 +106,7 @@ impl Engine {
         }))
     }
 
-    /// The conversation that an address names.
+    /// The conversation behind an address.
     pub(super) fn chat_of(&self, address: &Address) -> Allowed<Chat> {
         if let Some(group) = GroupId::of_address(address, &self.suffixes) {
             return self.groups.get(group).map(|_| Chat::Group(group)).ok_or(NO_SUCH_GROUP);
@@ -120,7 +120,7 @@ impl Engine {
     }
 
     fn check_may_send(&self, from: Number, chat: Chat, content: &Content) -> Allowed<()> {
-        // What one stars is nobody else's business.
+        // A star is private to its sender.
         let private = matches!(content, Content::Star { .. } | Content::Unstar { .. });
         match chat {
             Chat::Group(group) => {

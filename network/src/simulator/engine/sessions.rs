@@ -1,4 +1,4 @@
-//! Connections of nodes, and the life of sessions: login, conflict and fencing, acknowledgement, ends.
+//! Connections of nodes, and the life cycle of sessions: login, conflict and fencing, acknowledgement, end.
 
 use std::collections::HashMap;
 
@@ -17,12 +17,12 @@ use crate::simulator::faults::RefuseLogins;
 use crate::simulator::number::Number;
 use crate::wire::{NetworkFrame, SessionFrame, SessionNumber};
 
-/// A node's connection and the sessions on it.
+/// A node's connection and its sessions.
 #[derive(Debug)]
 pub struct NodeLink {
     pub node: NodeId,
     pub sessions: HashMap<SessionNumber, Session>,
-    /// Through which proxies sessions come; of those that come through one.
+    /// The proxies of those sessions that use one.
     pub proxies: HashMap<SessionNumber, String>,
 }
 
@@ -34,22 +34,22 @@ pub struct Session {
 
 #[derive(Debug)]
 pub enum Phase {
-    /// Shows QR texts and pair codes, or waits for its new credentials to be stored.
+    /// Shows QR texts and pair codes, or waits until its new credentials are stored.
     Unpaired(Box<Unpaired>),
-    /// Linked, not logged in yet.
+    /// Linked, but not logged in yet.
     Linked,
-    /// Asked to log in with these.
+    /// Requested to log in with these credentials.
     LoggingIn { credentials: Bytes },
     /// Logged in.
     Live(Live),
 }
 
-/// What a live session speaks for.
+/// The subscriber and device of a live session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Live {
     pub number: Number,
     pub device: u32,
-    /// Where its login is recorded.
+    /// Index of its login record.
     pub login: usize,
 }
 
@@ -63,11 +63,11 @@ pub struct LoginRecord {
     pub end: Option<(Timestamp, LoginEnd)>,
 }
 
-/// The node that a foreign copy of a device logs in from: no node of the cluster has this number.
+/// The node of a login by a foreign copy of a device. No node of a cluster has this number.
 pub const FOREIGN_NODE: NodeId = 0;
 
 impl Engine {
-    /// Welcomes a node. Its older connections are dead by then, even when nothing was heard of their end.
+    /// Welcomes a node. Its older connections are dead by then, even if their end was not noticed.
     pub(super) fn connect(&mut self, connection: ConnectionId, node: NodeId) {
         self.cut(|link| link.node == node);
         if self.faults.cut_node.contains(&node) {
@@ -78,7 +78,7 @@ impl Engine {
         self.effects.push(Effect::Send { connection, frame: NetworkFrame::Welcome });
     }
 
-    /// Ends connections from this side.
+    /// Closes connections from this side.
     pub(super) fn cut(&mut self, is_cut: impl Fn(&NodeLink) -> bool) {
         let cut: Vec<_> = self.links.iter().filter(|(_, link)| is_cut(link)).map(|(id, _)| *id).collect();
         for connection in cut {
@@ -87,7 +87,7 @@ impl Engine {
         }
     }
 
-    /// All sessions of a connection are lost with it.
+    /// Handles the loss of a connection, and with it of all its sessions.
     pub(super) fn lose(&mut self, connection: ConnectionId) {
         let Some(link) = self.links.get(&connection) else { return };
         let mut numbers: Vec<_> = link.sessions.keys().copied().collect();
@@ -98,7 +98,7 @@ impl Engine {
         self.links.remove(&connection);
     }
 
-    /// A request to log in; it is admitted at once, or later under a delay.
+    /// Handles a login request, which is admitted at once or after an injected delay.
     pub(super) fn login(&mut self, id: SessionId, epoch: Epoch, credentials: Bytes) {
         let Some(link) = self.links.get_mut(&id.connection) else { return };
         let session = link.sessions.entry(id.number).or_insert(Session { epoch, phase: Phase::Linked });
@@ -114,7 +114,7 @@ impl Engine {
         }
     }
 
-    /// Lets a session live, and ends the one that lived before: fenced by a higher epoch, else replaced in a conflict.
+    /// Makes a session live and ends the previous one: fenced by a higher epoch, else replaced in a conflict.
     pub(super) fn admit(&mut self, id: SessionId) {
         let Some(session) = self.session(id) else { return };
         let Phase::LoggingIn { credentials } = &session.phase else { return };
@@ -143,7 +143,7 @@ impl Engine {
         self.pump(number, device_id);
     }
 
-    /// Whose device the credentials are for, or why the login is refused.
+    /// The device that the credentials are for, or why the login is refused.
     fn check_login(&self, shown: Option<Credentials>) -> Result<(Number, u32), EndReason> {
         match self.faults.refuse_logins {
             None => {}
@@ -184,7 +184,7 @@ impl Engine {
         self.logins.len() - 1
     }
 
-    /// Ends a session, whatever its phase; the node hears `reason`, when there is one to tell.
+    /// Ends a session in any phase. The node is told `reason`, if there is one.
     pub(super) fn end_session(&mut self, id: SessionId, end: LoginEnd, reason: Option<EndReason>) {
         let Some(link) = self.links.get_mut(&id.connection) else { return };
         link.proxies.remove(&id.number);
@@ -213,14 +213,14 @@ impl Engine {
         }
     }
 
-    /// The gateway unlinks its own device.
+    /// Handles the gateway's request to unlink its own device.
     pub(super) fn logout(&mut self, id: SessionId) {
         if let Some(live) = self.live_or_late(id) {
             self.retire(live.number, live.device, Standing::Unlinked);
         }
     }
 
-    /// Ends a device's right to log in, and its session with it.
+    /// Revokes a device's right to log in and ends its session.
     pub(super) fn retire(&mut self, number: Number, device: u32, standing: Standing) {
         let Some(device) = self.subscribers.device_mut(number, device) else { return };
         device.standing = standing;
@@ -232,7 +232,7 @@ impl Engine {
         }
     }
 
-    /// The node has an inbound item safe.
+    /// Handles the acknowledgement of an inbound item.
     pub(super) fn acknowledge(&mut self, id: SessionId, item: &ItemId) {
         let Some(live) = self.live_or_late(id) else { return };
         let number = item.0.strip_prefix(&self.item_tag).and_then(|rest| rest.strip_prefix('-')?.parse().ok());
@@ -247,7 +247,7 @@ impl Engine {
         }
     }
 
-    /// Sends a live device what its window has room for.
+    /// Sends inbound items to a live device as far as its window has room.
     pub(super) fn pump(&mut self, number: Number, device: u32) {
         let Some(device) = self.subscribers.device_mut(number, device) else { return };
         let Some(session) = device.live else { return };
@@ -264,7 +264,7 @@ impl Engine {
         }
     }
 
-    /// A session that is about to open comes through a proxy.
+    /// Records the proxy of a session that is about to open.
     pub(super) fn comes_via(&mut self, id: SessionId, proxy: String) {
         if let Some(link) = self.links.get_mut(&id.connection) {
             link.proxies.insert(id.number, proxy);
@@ -286,7 +286,7 @@ impl Engine {
         }
     }
 
-    /// Who a session that writes speaks for. What comes of one that has ended is counted.
+    /// The subscriber and device of a session that writes. Frames from ended sessions are counted.
     pub(super) fn live_or_late(&mut self, id: SessionId) -> Option<Live> {
         self.stats.late_writes += u64::from(self.session(id).is_none());
         self.live(id)
@@ -296,7 +296,7 @@ impl Engine {
         self.links.get(&id.connection).map_or(FOREIGN_NODE, |link| link.node)
     }
 
-    /// Tells a waiting link call how it ended.
+    /// Reports the result of a link to the waiting call.
     pub(super) fn answer_link(&mut self, ticket: super::Ticket, outcome: Result<u32, ControlError>) {
         self.effects.push(Effect::Linked { ticket, outcome });
     }

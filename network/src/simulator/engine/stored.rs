@@ -1,8 +1,8 @@
-//! What outlives the process: a copy of the state that costs little to take, and the records in which it is stored.
+//! Persistence: a snapshot of the state that is cheap to take, and the records in which it is stored.
 //!
-//! Messages are shared by all who hold them, and are so again when they are read: each is stored once, under a number,
-//! before the first record that names it. Connections, sessions, pairings, calls, answers to operations, faults and
-//! counters are the process's own and are not stored.
+//! Messages are shared by all their holders, and shared again after reading: each is stored once, under a number,
+//! before the first record that refers to it. Connections, sessions, pairings, calls, answers to operations, faults and
+//! counters belong to the process and are not stored.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -30,22 +30,22 @@ use super::subscribers::Subscribers;
 use super::{Engine, Later};
 use crate::simulator::answers::LoginEnd;
 
-/// How many numbers of inbound items, and of groups and the like, a process that was killed may have given away since
-/// its state was stored.
+/// Upper bounds for the numbers that a killed process may have assigned after its last snapshot: to inbound items, and
+/// to groups and the like.
 const LOST_ITEMS: u64 = 1_000_000_000;
 const LOST_NAMES: u64 = 10_000;
 
-/// Logins of one record.
+/// Number of logins per record.
 const LOGINS: usize = 4_096;
 
-/// What a record is.
+/// Record types.
 const MESSAGE: u8 = 1;
 const SUBSCRIBER: u8 = 2;
 const ACCEPTED: u8 = 3;
 const LOGGED_IN: u8 = 4;
 const REST: u8 = 5;
 
-/// Why records make no state.
+/// Why records cannot be read as a state.
 #[derive(Debug, thiserror::Error)]
 pub enum StoredError {
     #[error("record {0} cannot be read: {1}")]
@@ -60,13 +60,13 @@ pub struct Snapshot {
     accepted: Rows,
     logins: Vec<LoginRecord>,
     rest: Rest,
-    /// All messages of a state that was read; a copy needs no list of them.
+    /// All messages of a state that was read. Empty in a copy, whose messages are found through their holders.
     messages: Vec<Arc<Message>>,
-    /// What lies in files of its own, by their names; a name never stands for other bytes.
+    /// The contents of separate files by name; a name is never reused for other contents.
     pub files: Vec<(String, Bytes)>,
 }
 
-/// All that is small.
+/// The remaining, small parts of the state.
 #[derive(Serialize, Deserialize)]
 struct Rest {
     item_tag: String,
@@ -80,12 +80,12 @@ struct Rest {
     pictures: Pictures,
 }
 
-/// Who hands out numbers while something is written.
+/// Assigns numbers to messages while a snapshot is written.
 #[derive(Default)]
 struct Numbers {
-    /// By their addresses: whoever is written is held until all is.
+    /// Numbers by address, which is stable because the snapshot holds all messages until it is written.
     known: HashMap<*const Message, u32>,
-    /// The records of those that were not written yet.
+    /// Records of messages that are not written yet.
     new: Vec<Vec<u8>>,
 }
 
@@ -94,12 +94,12 @@ thread_local! {
     static MESSAGES: RefCell<Vec<Arc<Message>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The number of a message that is being written on this thread.
+/// The number of a message, while a snapshot is written on this thread.
 pub fn number_of(message: &Arc<Message>) -> io::Result<u32> {
     if let Some(number) = NUMBERS.with_borrow(|numbers| numbers.known.get(&Arc::as_ptr(message)).copied()) {
         return Ok(number);
     }
-    // What it points at is older, and is numbered first: as this one is written.
+    // Encoding the message assigns a number to its older target first.
     let record = encoded(MESSAGE, &**message)?;
     NUMBERS.with_borrow_mut(|numbers| {
         let number = u32::try_from(numbers.known.len()).map_err(io::Error::other)?;
@@ -109,7 +109,7 @@ pub fn number_of(message: &Arc<Message>) -> io::Result<u32> {
     })
 }
 
-/// The message of a number that is being read on this thread.
+/// The message with a number, while a snapshot is read on this thread.
 pub fn message_of(number: u32) -> io::Result<Arc<Message>> {
     let message = MESSAGES.with_borrow(|messages| messages.get(number as usize).cloned());
     message.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("there is no message {number}")))
@@ -122,7 +122,7 @@ fn encoded(kind: u8, value: &impl Serialize) -> io::Result<Vec<u8>> {
 }
 
 impl Snapshot {
-    /// Hands out all records, in the order in which they have to be read.
+    /// Passes all records to `write`, in the order in which they must be read.
     ///
     /// # Errors
     /// Those of `write`.
@@ -153,10 +153,10 @@ impl Snapshot {
         put(encoded(REST, &self.rest))
     }
 
-    /// Reads what [`Snapshot::write`] has handed out; `files` holds the bytes that lie in files of their own.
+    /// Reads the records of [`Snapshot::write`]; `files` holds the contents of the separate files.
     ///
     /// # Errors
-    /// A record that cannot be read, or that is missing.
+    /// A record is unreadable or missing.
     pub fn read<'a>(
         records: impl Iterator<Item = &'a [u8]>,
         files: HashMap<String, Bytes>,
@@ -181,7 +181,7 @@ impl Snapshot {
         }
         let rest = rest.ok_or(StoredError::Unfinished)?;
         let mut messages = MESSAGES.take();
-        // Of several under one id the last one counts.
+        // Among messages with the same id, the last one takes precedence.
         messages.sort_by_key(|message| message.at);
         Ok(Self { subscribers, accepted, logins, rest, messages, files: files.into_iter().collect() })
     }
@@ -192,7 +192,7 @@ fn decoded<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, String> {
 }
 
 impl Engine {
-    /// A copy of all that outlives the process.
+    /// A copy of the state that is persisted.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             subscribers: self.subscribers.clone(),
@@ -214,10 +214,10 @@ impl Engine {
         }
     }
 
-    /// Goes on from what was stored. Where the process that stored it did not end in order, it may have given numbers and
-    /// names away since: those are left out, so that no node takes something new for what it has seen.
+    /// Restores a stored state. If the process that stored it did not shut down in order, it may have assigned further
+    /// numbers and names; those are skipped, so that no node mistakes a new item for one that it has seen.
     ///
-    /// No session lives on. Which epochs devices were logged in with stays on record, and the next login of a device is its
+    /// No session survives. The epochs of past logins stay on record, but the next login of a device is judged as its
     /// first.
     pub fn restore(&mut self, now: Timestamp, snapshot: Snapshot, ended_in_order: bool) {
         let Snapshot { mut subscribers, accepted, mut logins, rest, messages, files } = snapshot;

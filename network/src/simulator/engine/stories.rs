@@ -1,6 +1,6 @@
-//! Stories: who may see them, who has, and when they are over.
+//! Stories: audience, viewers and expiry.
 //!
-//! A story of a device comes in parts, each with its recipients; a part that comes again is dropped.
+//! A device posts a story in parts, each with its own recipients; repeated parts are dropped.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -20,18 +20,18 @@ pub struct Posted {
     pub author: Number,
     pub posted_at: Timestamp,
     pub story: Story,
-    /// `None`: everybody.
+    /// `None` means everyone.
     audience: Option<HashSet<Number>>,
-    /// Which parts have come.
+    /// Numbers of the parts that arrived.
     parts: BTreeSet<u16>,
     pub viewers: Vec<(Number, Timestamp)>,
-    /// How many recipients each part named, as they came; repeats too.
+    /// Number of recipients in each part, in the order of arrival, including repeated parts.
     pub batches: Vec<usize>,
     deleted: bool,
 }
 
 impl Posted {
-    /// Whether all parts have come.
+    /// Whether all parts have arrived.
     fn is_whole(&self) -> bool {
         self.parts.len() == usize::from(self.story.parts)
     }
@@ -45,11 +45,11 @@ impl Posted {
     }
 }
 
-/// What became of a part.
+/// What a part changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     pub repeated: bool,
-    /// All parts have come.
+    /// Whether all parts have arrived.
     pub whole: bool,
 }
 
@@ -59,7 +59,7 @@ pub struct Stories {
 }
 
 impl Stories {
-    /// Takes a part of a story of `author`.
+    /// Adds a part of a story of `author`.
     pub fn take(&mut self, now: Timestamp, author: Number, id: &str, part: Story, suffixes: &Suffixes) -> Taken {
         let named = part.recipients.as_ref().map(Vec::len);
         let known = self.posted.entry(id.to_owned()).or_insert_with(|| Posted {
@@ -86,7 +86,7 @@ impl Stories {
         self.posted.retain(|known, posted| known != id || posted.author != author);
     }
 
-    /// The author takes a story back; once more changes nothing, and says so.
+    /// Deletes a story of `author`; returns `false` if it was deleted already.
     pub fn delete(&mut self, now: Timestamp, author: Number, id: &str) -> Allowed<bool> {
         let posted = self.posted.get_mut(id).filter(|posted| posted.author == author).ok_or(NO_SUCH_STORY)?;
         if now.since(posted.posted_at) >= LIFETIME {
@@ -95,7 +95,7 @@ impl Stories {
         Ok(!std::mem::replace(&mut posted.deleted, true))
     }
 
-    /// Somebody looks at a story; gives its author for the first look of another one.
+    /// Records a view of a story. Returns the author on the first view by another subscriber.
     pub fn view(&mut self, now: Timestamp, viewer: Number, id: &str) -> Allowed<Option<Number>> {
         let posted = self.posted.get_mut(id).filter(|posted| posted.can_be_seen(now)).ok_or(NO_SUCH_STORY)?;
         if !posted.is_for(viewer) {
@@ -108,7 +108,7 @@ impl Stories {
         Ok(Some(posted.author))
     }
 
-    /// The stories that somebody can see now, oldest first.
+    /// The stories that a number can see now, oldest first.
     pub fn seen_by(&self, now: Timestamp, number: Number) -> Vec<(&str, &Posted)> {
         let visible = self.posted.iter().filter(|(_, posted)| posted.can_be_seen(now) && posted.is_for(number));
         let mut visible: Vec<_> = visible.map(|(id, posted)| (id.as_str(), posted)).collect();

@@ -1,4 +1,4 @@
-//! A subscriber: the phone, what reached it, and its linked devices.
+//! A subscriber: the phone, its inbox, and its linked devices.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -32,19 +32,19 @@ pub struct Subscriber {
     pub ban: Option<Ban>,
     pub devices: Vec<Device>,
     next_device: u32,
-    /// What it keeps for itself.
+    /// Data that the subscriber stores at the network.
     pub account: Account,
-    /// Whose numbers were disclosed to this one.
+    /// Subscribers whose numbers were disclosed to this one.
     pub disclosed: HashSet<Number>,
-    /// What its devices say of it: `available` or not.
+    /// The presence that its devices report: `available` or `unavailable`.
     pub presence: Presence,
-    /// What others did in the chats with it, newest first.
+    /// Presences that others showed in chats with it, newest first.
     pub presences: VecDeque<PresenceRow>,
-    /// What came while the phone was away, with the number of its copies.
+    /// Messages that arrived while the phone was offline, each with its number of copies.
     #[serde(with = "message::numbered_with")]
     pub waiting: Vec<(Arc<Message>, u32)>,
     inbox: VecDeque<InboxEntry>,
-    /// How many entries were ever removed from the inbox's front: positions stay true when it is cleared.
+    /// Number of entries removed from the front of the inbox, so that positions stay valid when it is cleared.
     inbox_start: u64,
 }
 
@@ -65,15 +65,15 @@ pub struct Device {
     #[serde(skip)]
     pub live: Option<SessionId>,
     pub mailbox: Mailbox<Kept>,
-    /// Answers to what the live session asked, each with the number of the last item that must go before it.
+    /// Answers to requests of the live session, each with the number of the last item that must be sent before it.
     #[serde(skip)]
     pub answers: VecDeque<(u64, SessionFrame)>,
-    /// Sends of this device are answered no earlier: so they keep their order under random delays.
+    /// Sends of this device are answered no earlier than this, which keeps their order under random delays.
     #[serde(skip)]
     pub answers_from: Timestamp,
 }
 
-/// Whether a device may log in. One that may not is remembered, to be told why.
+/// Whether a device may log in. Devices that may not are remembered, so that they can be told why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Standing {
     Linked,
@@ -81,7 +81,7 @@ pub enum Standing {
     Invalidated,
 }
 
-/// What a device shows at login. Opaque to the node.
+/// The credentials that a device presents at login. Opaque to the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
     pub number: u64,
@@ -99,18 +99,18 @@ pub struct InboxEntry {
     pub played: bool,
 }
 
-/// An inbound item as a mailbox keeps it: small, and the same at every delivery.
+/// An inbound item as a mailbox stores it: small, and identical at every delivery.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Kept {
     Message {
         #[serde(with = "message::numbered")]
         message: Arc<Message>,
         shown: Shown,
-        /// How the author of what it quotes is addressed.
+        /// How the author of the quoted message is addressed.
         quoted: Shown,
         push_name: Option<Arc<str>>,
     },
-    /// What the owner's phone, or another of its devices, sent.
+    /// A message from the owner's phone or another of its devices.
     Own {
         #[serde(with = "message::numbered")]
         message: Arc<Message>,
@@ -120,7 +120,7 @@ pub enum Kept {
         message: Arc<Message>,
         status: ReceiptStatus,
         at: Timestamp,
-        /// The member of the group that acknowledges.
+        /// The acknowledging member in a group.
         participant: Option<(Number, Shown)>,
     },
     LidDisclosed {
@@ -164,7 +164,7 @@ impl Subscriber {
         }
     }
 
-    /// Takes over the settings that are given.
+    /// Applies the given settings.
     pub fn set(&mut self, settings: &PhoneSettings) {
         if let Some(name) = &settings.name {
             self.name = Some(name.as_str().into());
@@ -184,7 +184,7 @@ impl Subscriber {
         }
     }
 
-    /// The ban in force, if any.
+    /// The current ban, if any.
     pub fn banned(&self, now: Timestamp) -> Option<Ban> {
         self.ban.filter(|ban| ban.until.is_none_or(|until| now < until))
     }
@@ -197,30 +197,30 @@ impl Subscriber {
         self.devices.iter_mut().find(|device| device.id == id)
     }
 
-    /// The devices that are linked now.
+    /// The devices that are currently linked.
     pub fn linked(&self) -> impl Iterator<Item = &Device> {
         self.devices.iter().filter(|device| device.standing == Standing::Linked)
     }
 
-    /// A device, while it is linked.
+    /// A device, if it is currently linked.
     pub fn linked_mut(&mut self, id: u32) -> Option<&mut Device> {
         self.device_mut(id).filter(|device| device.standing == Standing::Linked)
     }
 
-    /// A name for a device to come.
+    /// Allocates a device id.
     pub fn next_device_id(&mut self) -> u32 {
         let id = self.next_device;
         self.next_device += 1;
         id
     }
 
-    /// Puts a message into the inbox and says at which position it stands for ever.
+    /// Adds a message to the inbox and returns its permanent position.
     pub fn receive(&mut self, message: Arc<Message>, copies: u32, now: Timestamp) -> u64 {
         self.inbox.push_back(InboxEntry { message, copies, first_at: now, read: false, played: false });
         self.inbox_start + self.inbox.len() as u64 - 1
     }
 
-    /// The entry of a message that reached the phone before.
+    /// The entry of a message that reached the phone.
     pub fn received(&mut self, message: &Arc<Message>) -> Option<&mut InboxEntry> {
         self.inbox.iter_mut().rev().find(|entry| Arc::ptr_eq(&entry.message, message))
     }
@@ -229,18 +229,18 @@ impl Subscriber {
         self.inbox.iter()
     }
 
-    /// The entry at a position, unless it was cleared away.
+    /// The entry at a position, unless it was cleared.
     pub fn inbox_entry(&mut self, position: u64) -> Option<&mut InboxEntry> {
         let index = position.checked_sub(self.inbox_start)?;
         self.inbox.get_mut(usize::try_from(index).ok()?)
     }
 
-    /// The last message of an id that reached the phone.
+    /// The last message with this id that reached the phone.
     pub fn received_as(&mut self, id: &str) -> Option<&mut InboxEntry> {
         self.inbox.iter_mut().rev().find(|entry| &*entry.message.id == id)
     }
 
-    /// Marks everything in a chat as read, and returns what was not: of the inbox, and what waits until the phone is online.
+    /// Marks everything in a chat as read, including messages that wait for the phone; returns what was unread.
     pub fn read_all_in(&mut self, chat: Chat) -> Vec<Arc<Message>> {
         let owner = self.number;
         let is_there = |message: &Message| message.chat_for(owner) == chat;
@@ -253,12 +253,12 @@ impl Subscriber {
         unread.chain(waiting.map(|(message, _)| Arc::clone(message))).collect()
     }
 
-    /// What the phone has not read, by the positions in its inbox.
+    /// Inbox positions of unread messages.
     pub fn unread(&self) -> impl Iterator<Item = u64> {
         (self.inbox_start..).zip(&self.inbox).filter(|(_, entry)| !entry.read).map(|(position, _)| position)
     }
 
-    /// The presence, sessions and answers of another process are nothing to this one.
+    /// Resets what does not survive the process: presence, sessions and answers.
     pub fn begin_anew(&mut self) {
         self.presence = Presence::Unavailable;
         for device in &mut self.devices {
@@ -273,7 +273,7 @@ impl Subscriber {
 }
 
 impl Shown {
-    /// The addresses of a number that is shown so.
+    /// The addresses of a number that is shown in this way.
     fn addresses(self, number: Number, suffixes: &Suffixes) -> (Address, Option<Address>) {
         let phone = suffixes.phone_address(&number.to_string());
         match self {
@@ -289,7 +289,7 @@ impl Shown {
 }
 
 impl Kept {
-    /// The item as it goes to a device of `owner`.
+    /// The item as it is sent to a device of `owner`.
     pub fn item(&self, id: ItemId, owner: Number, suffixes: &Suffixes) -> InboundItem {
         let phone = |number: Number| suffixes.phone_address(&number.to_string());
         let (at, kind) = match self {
@@ -303,7 +303,7 @@ impl Kept {
                         let (from, from_phone) = shown.addresses(message.from, suffixes);
                         (from, from_phone, message.to.clone(), message.to.clone())
                     }
-                    // Nobody sees who of its admins wrote.
+                    // Newsletters do not show which admin wrote.
                     Chat::Newsletter(_) => (message.to.clone(), None, message.to.clone(), message.to.clone()),
                 };
                 let kind = InboundKind::Message(InboundMessage {
@@ -349,7 +349,7 @@ impl Kept {
     }
 }
 
-/// What stands around a message, with the author of what it quotes as the reader sees them.
+/// The context of a message, with the author of the quoted message as the reader knows them.
 fn around_for(message: &Message, quoted: Shown, suffixes: &Suffixes) -> Surroundings {
     let mut around = message.around.as_deref().cloned().unwrap_or_default();
     if let (Some(quote), Some(author)) = (&mut around.quoted, message.quoted_from) {

@@ -1,4 +1,4 @@
-//! All subscribers, so that a copy of them costs little: whoever is changed while a copy is held is copied first.
+//! All subscribers, copy-on-write: a snapshot is cheap, and a subscriber is copied if it changes meanwhile.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,12 +34,12 @@ impl Subscribers {
         self.by_number.contains_key(number)
     }
 
-    /// The subscriber of a number, new if need be.
+    /// The subscriber with a number; created if it does not exist.
     pub fn put(&mut self, number: Number) -> &mut Subscriber {
         Arc::make_mut(self.by_number.entry(number).or_insert_with(|| Arc::new(Subscriber::new(number))))
     }
 
-    /// Takes in one that was stored.
+    /// Adds a stored subscriber.
     pub fn insert(&mut self, subscriber: Subscriber) {
         self.by_number.insert(subscriber.number, Arc::new(subscriber));
     }

@@ -1,4 +1,4 @@
-//! The rules of the network, tried on the engine alone: time and chance are the test's.
+//! Tests of the network's rules on the bare engine, with controlled time and randomness.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -27,7 +27,7 @@ use crate::simulator::faults::{FaultsChange, RefuseLogins, RefusePairing, Switch
 const CHANNEL: &str = "15550000001";
 const FRIEND: &str = "15550000002";
 
-/// An engine, its clock, and what it said to each session.
+/// An engine, its clock, and the frames that it sent to each session.
 struct World {
     engine: Engine,
     now: Timestamp,
@@ -88,7 +88,7 @@ impl World {
         self.call(|engine| engine.advance(now));
     }
 
-    /// What a session was told since it was last asked.
+    /// The frames sent to a session since the last call.
     fn take(&mut self, session: SessionId) -> Vec<SessionFrame> {
         self.heard.remove(&session).unwrap_or_default()
     }
@@ -119,7 +119,7 @@ impl World {
         self.call(|engine| engine.link(now, number_of(number), &by, ticket))
     }
 
-    /// Pairs a channel with a phone and returns the credentials; the session is closed again.
+    /// Pairs a channel with a phone, closes the session, and returns the credentials.
     fn pair(&mut self, number: &str) -> Bytes {
         let session = self.start_pairing(1);
         let raw = self.raw(session);

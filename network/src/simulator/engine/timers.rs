@@ -1,13 +1,13 @@
-//! What the engine has to do later: a queue ordered by time, and by arrival where times are equal.
+//! Timers: a queue ordered by time, and by insertion where times are equal.
 
 use std::collections::BTreeMap;
 
 use model::time::Timestamp;
 
-/// A queue of things that become due.
+/// A queue of items that become due.
 #[derive(Debug)]
 pub struct Timers<T> {
-    /// By when each is due, and by its arrival.
+    /// Items by due time and insertion number.
     queue: BTreeMap<(Timestamp, u64), T>,
     arrivals: u64,
 }
@@ -22,12 +22,12 @@ impl<T> Timers<T> {
         self.queue.insert((due, self.arrivals), what);
     }
 
-    /// When the first thing is due.
+    /// When the first item is due.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.queue.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// Takes the first thing that is due at `now`, with the time at which it was due.
+    /// Takes the first item due by `now`, together with its due time.
     pub fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, T)> {
         let first = self.queue.first_entry().filter(|first| first.key().0 <= now)?;
         let due = first.key().0;

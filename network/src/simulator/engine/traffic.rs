@@ -1,4 +1,4 @@
-//! Messages on their way: sends of channels and phones, acceptance and refusal, delivery, receipts.
+//! Message traffic: sends of channels and phones, acceptance and refusal, delivery, receipts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::driver::{Outbound, ReceiptStatus};
 use crate::simulator::number::Number;
 use crate::wire::SessionFrame;
 
-/// A send that arrived and is not answered yet. It is judged even when its session ends meanwhile.
+/// A send that arrived and is not answered yet. It is judged even if its session ends meanwhile.
 #[derive(Debug)]
 pub struct InFlight {
     session: SessionId,
@@ -27,20 +27,20 @@ pub struct InFlight {
     message: Outbound,
 }
 
-/// What a phone writes.
+/// A message that a phone sends.
 #[derive(Clone, Debug)]
 pub struct Writing {
     pub to: Address,
     pub content: Arc<Content>,
     pub around: Surroundings,
-    /// The id of a message that the recipient could not read, and that this one is.
+    /// The id of an undecryptable message that this message recovers.
     pub recovers: Option<MessageId>,
-    /// The id that the sender has chosen.
+    /// The id that the sender chose.
     pub id: Option<MessageId>,
 }
 
 impl Engine {
-    /// A channel writes a message.
+    /// Handles a message from a channel.
     pub(super) fn send(&mut self, session: SessionId, message: Outbound) {
         let Some(live) = self.live_or_late(session) else { return };
         if self.chance(self.faults.drop_before_accept_pct) {
@@ -60,11 +60,11 @@ impl Engine {
         }
     }
 
-    /// Accepts or refuses a send, and delivers it.
+    /// Accepts or refuses a send, and delivers it if accepted.
     pub(super) fn judge(&mut self, send: InFlight) {
         let InFlight { session, live, holder, message } = send;
         let Outbound { id, to, content, around } = message;
-        // This network names no authors of what a message is about, and has its own clock.
+        // This network needs no author of the target message, and uses its own clock.
         let around = around.shown();
         let content = match content {
             content if content.is_story() => return self.judge_story(session, live.number, id, content),
@@ -92,13 +92,13 @@ impl Engine {
         };
         self.stats.accepted += 1;
         self.ledger.push(Arc::clone(&message), holder.node, holder.epoch, self.now);
-        // The acceptance goes first: the network tells of the acceptance before it tells of the delivery.
+        // Acceptance first: the network reports the acceptance before the delivery.
         let recipients = self.group_members(&message);
         self.accept(session, id, recipients);
         self.deliver(&message);
     }
 
-    /// A story, a part of one, or the end of one.
+    /// Handles a story, a part of one, or the deletion of one.
     fn judge_story(&mut self, session: SessionId, author: Number, id: MessageId, content: Content) {
         let nacked = self.faults.nack.filter(|nack| self.chance(nack.pct));
         let whole = match (nacked, content) {
@@ -112,13 +112,13 @@ impl Engine {
         };
         match whole {
             Ok(true) => self.accept(session, id, None),
-            // The rest of it is on its way.
+            // Further parts follow.
             Ok(false) => {}
             Err(refusal) => self.refuse(session, id, refusal.code, refusal.text),
         }
     }
 
-    /// How many members of a group will acknowledge a message.
+    /// The number of members who will acknowledge a message to a group.
     fn group_members(&self, message: &Message) -> Option<u32> {
         let to_group = matches!(message.chat, Chat::Group(_));
         to_group.then(|| u32::try_from(self.recipients(message).len()).unwrap_or(u32::MAX))
@@ -138,10 +138,10 @@ impl Engine {
         }
     }
 
-    /// A phone writes messages of one content.
+    /// Sends `count` messages of the same content from a phone.
     ///
     /// # Errors
-    /// An unknown phone, or what the network refuses.
+    /// An unknown phone, or a refusal by the network.
     pub fn phone_send(
         &mut self,
         now: Timestamp,
@@ -174,7 +174,7 @@ impl Engine {
         Ok(ids)
     }
 
-    /// An id that a sender has chosen: anybody else's may be the same, and none of its own.
+    /// Checks an id that the sender chose: other senders may have used it, but not this one.
     fn check_unused(&self, id: &MessageId, from: Number) -> Result<MessageId, ControlError> {
         if self.messages.named(id.as_str()).any(|message| message.from == from) {
             return Err(ControlError::Invalid(format!("{from} has sent a message {id}")));
@@ -182,7 +182,7 @@ impl Engine {
         Ok(id.clone())
     }
 
-    /// The id of a message that could not be read, and is sent once more so that it can.
+    /// Checks that the id is that of an undecryptable message from this sender.
     fn check_recovers(&self, id: &MessageId, from: Number) -> Result<MessageId, ControlError> {
         let mut sent = self.messages.named(id.as_str()).filter(|message| message.from == from);
         let unread = sent.any(|message| matches!(message.body.other(), Some(Content::Undecryptable { .. })));
@@ -193,11 +193,11 @@ impl Engine {
         }
     }
 
-    /// Brings a message to everybody whom it concerns.
+    /// Delivers a message to everyone concerned.
     fn deliver(&mut self, message: &Arc<Message>) {
         self.messages.insert(message);
         if matches!(message.body.other(), Some(Content::Star { .. } | Content::Unstar { .. })) {
-            // For the sender's own eyes: shown by its phone, and told to nobody.
+            // A star is private: the sender's phone shows it and nobody is notified.
             if let Some(sender) = self.subscribers.get_mut(&message.from) {
                 sender.receive(Arc::clone(message), 1, self.now);
             }
@@ -235,16 +235,16 @@ impl Engine {
         }
     }
 
-    /// The linked devices of `number`, but for the one that sent the message.
+    /// The linked devices of `number`, except the one that sent the message.
     fn devices_to_tell(&self, message: &Message, number: Number) -> Vec<u32> {
         let sent = |device: u32| number == message.from && message.device == Some(device);
         self.subscribers.linked_devices(number).into_iter().filter(|device| !sent(*device)).collect()
     }
 
-    /// Brings a message to the recipient's phone, or keeps it until that is online, and to its linked devices.
+    /// Delivers a message to the recipient's linked devices and phone, or keeps it until the phone is online.
     fn deliver_to(&mut self, message: &Arc<Message>, recipient: Number) {
         let Some(subscriber) = self.subscribers.get(&recipient) else { return };
-        // Who is blocked is not told so: the message was accepted, and reaches nobody.
+        // A blocked sender does not learn of the block: the message is accepted and reaches nobody.
         let direct = matches!(message.chat, Chat::Direct(_));
         if direct && subscriber.account.blocked.contains_key(&message.from) {
             return;
@@ -268,7 +268,7 @@ impl Engine {
     /// How one subscriber is addressed towards another.
     pub(super) fn shown(&self, who: Number, towards: Number) -> Shown {
         match (self.subscribers.get(&who), self.subscribers.get(&towards)) {
-            // Nobody hides from oneself.
+            // A subscriber does not hide from itself.
             (Some(author), Some(reader)) if who != towards && author.hide_number => {
                 if reader.disclosed.contains(&who) {
                     Shown::LidWithPhone
@@ -285,7 +285,7 @@ impl Engine {
         self.shown(who, towards).address(who, &self.suffixes)
     }
 
-    /// One more copy of a message reaches the phones: counted, and told to nobody.
+    /// Counts another copy of a message at its recipients; nobody is notified.
     fn deliver_copy(&mut self, message: &Arc<Message>) {
         for recipient in self.recipients(message) {
             let Some(subscriber) = self.subscribers.get_mut(&recipient) else { continue };
@@ -298,7 +298,7 @@ impl Engine {
         }
     }
 
-    /// A message reaches a phone that is online.
+    /// Delivers a message to a phone that is online.
     pub(super) fn take_in(&mut self, message: Arc<Message>, copies: u32, recipient: Number) {
         let Some(subscriber) = self.subscribers.get_mut(&recipient) else { return };
         let position = subscriber.receive(Arc::clone(&message), copies, self.now);
@@ -311,7 +311,7 @@ impl Engine {
         }
     }
 
-    /// Tells the device that sent a message how far it came at `reader`. Phones get no receipts here, and newsletters
+    /// Reports a message's status at `reader` to the device that sent it. Phones get no receipts here, and newsletters
     /// give none.
     pub(super) fn receipt(&mut self, message: Arc<Message>, status: ReceiptStatus, reader: Number) {
         let Some(device) = message.device else { return };
@@ -323,7 +323,7 @@ impl Engine {
         self.keep(message.from, device, Kept::Receipt { message, status, at: self.now, participant });
     }
 
-    /// Puts an item into a device's mailbox and sends it, when its session has room.
+    /// Adds an item to a device's mailbox and sends it if the window has room.
     pub(super) fn keep(&mut self, number: Number, device: u32, kept: Kept) {
         let subscriber = self.subscribers.get_mut(&number);
         let Some(linked) = subscriber.and_then(|subscriber| subscriber.linked_mut(device)) else { return };

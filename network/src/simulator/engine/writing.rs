@@ -1,4 +1,4 @@
-//! From what the control API was told to what a phone writes.
+//! Turns messages from the control API into messages that a phone sends.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::simulator::bytes::Prepared;
 use crate::simulator::number::Number;
 
 impl Engine {
-    /// A phone writes what the control API says, `count` times.
+    /// Sends the message `count` times from a phone.
     ///
     /// # Errors
-    /// An unknown phone, a body that makes no sense, or what the network refuses.
+    /// An unknown phone, an invalid body, or a refusal by the network.
     pub fn phone_write(
         &mut self,
         now: Timestamp,
@@ -34,7 +34,7 @@ impl Engine {
         });
         let content = self.content_of(from, message, media)?;
         let to = match (content.target(), &message.to) {
-            // Where the target stands, the message goes.
+            // The message goes to the chat of its target.
             (Some(target), _) => target.remote_jid.clone(),
             (None, Some(to)) => self.parse_address(to)?,
             (None, None) => return Err(ControlError::Invalid("to is missing".into())),
@@ -81,13 +81,13 @@ impl Engine {
         })
     }
 
-    /// The message that a phone names by a key.
+    /// The message that a phone refers to by a key.
     fn named_by(&self, number: Number, key: Option<&GivenKey>) -> Result<&Message, ControlError> {
         let key = key.ok_or_else(|| ControlError::Invalid("message_key is missing".into()))?;
         self.seen(number, key.id.as_str()).map(|message| &**message)
     }
 
-    /// How a phone names a message that it got or sent.
+    /// The key by which a phone refers to a message that it received or sent.
     pub(super) fn key(&self, number: Number, message: &Message) -> MessageKey {
         let remote_jid = self.chat_address(number, message);
         MessageKey { id: message.message_id(), from_me: message.from == number, remote_jid }

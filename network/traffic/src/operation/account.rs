@@ -1,4 +1,4 @@
-//! What is asked about the channel's own account: its block list, profile and privacy.
+//! Operations on the channel's own account: block list, profile and privacy.
 
 use model::address::Address;
 use model::blacklist::Blocked;
@@ -23,13 +23,13 @@ pub enum BlacklistAnswer {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ProfileOperation {
-    /// The profile as it is.
+    /// Returns the profile.
     Show,
-    /// Another name.
+    /// Changes the name.
     SetName { name: String },
-    /// Empty to clear it.
+    /// Changes the text; an empty one clears it.
     SetAbout { about: String },
-    /// `None` takes the picture away.
+    /// Sets the picture; `None` removes it.
     SetPicture { picture: Option<Picture> },
 }
 

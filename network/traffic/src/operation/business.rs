@@ -1,4 +1,4 @@
-//! What is asked about business accounts.
+//! Operations on business accounts.
 
 use model::address::Address;
 use model::business::{
@@ -8,34 +8,34 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum BusinessOperation {
-    /// All that the account has, if it is a business.
+    /// Returns everything of the account, if it is a business.
     Show,
-    /// What is set of the profile.
+    /// Changes the given fields of the profile.
     ChangeProfile(Box<ProfileChanges>),
-    /// A new product.
+    /// Adds a product.
     AddProduct(Box<ProductInput>),
-    /// What is set of a product.
+    /// Changes the given fields of a product.
     ChangeProduct { product: String, changes: Box<ProductChanges> },
-    /// Takes a product away.
+    /// Deletes a product.
     DeleteProduct { product: String },
-    /// A new collection, with products that are there.
+    /// Adds a collection of existing products.
     AddCollection { name: String, products: Vec<String> },
-    /// Another name, or other products.
+    /// Changes the name or the products of a collection.
     ChangeCollection { collection: String, changes: CollectionChanges },
-    /// Takes a collection away; its products stay.
+    /// Deletes a collection; its products stay.
     DeleteCollection { collection: String },
-    /// An order of the account, shown to whoever has its token.
+    /// Returns an order of the account, given its token.
     Order { order: String, token: String },
-    /// The profile of another business.
+    /// Returns the profile of another business.
     ProfileOf { contact: Address },
-    /// Products of another business, in the order of their ids.
+    /// Returns products of another business, ordered by id.
     CatalogOf { contact: Address, after: Option<String>, limit: usize },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum BusinessAnswer {
     Done,
-    /// `None`: the account is no business.
+    /// `None` if the account is not a business.
     Account(Option<Box<BusinessState>>),
     Profile(Box<BusinessProfile>),
     Product(Box<Product>),
@@ -44,7 +44,7 @@ pub enum BusinessAnswer {
     Order(Box<Order>),
 }
 
-/// All that a business has.
+/// The complete state of a business.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BusinessState {
     pub profile: BusinessProfile,

@@ -1,4 +1,4 @@
-//! What is asked about calls.
+//! Operations on calls.
 
 use model::address::Address;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub enum CallOperation {
     Reject {
         call_id: String,
-        /// The caller. Who asks may leave it out for a call that the channel has just heard of.
+        /// The caller. May be omitted for a call that the channel has just been offered.
         from: Option<Address>,
     },
 }

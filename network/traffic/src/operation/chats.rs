@@ -1,4 +1,4 @@
-//! What is asked about the channel's own chats.
+//! Operations on the channel's own chats.
 
 use model::address::Address;
 use model::chat::{ChatChanges, SyncedChat};
@@ -7,22 +7,22 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ChatOperation {
-    /// All chats of the account, from before the gateway too.
+    /// Returns all chats of the account, including those from before it was linked.
     List,
-    /// A patch of the account's state, which all its devices share. Where another device changed it in the same moment
-    /// the network refuses it as a conflict, and it is to be made anew.
+    /// Patches the account's state, which all its devices share. If another device changed it at the same time, the
+    /// network refuses the patch as a conflict, and the caller must build a new one.
     Change { chat: Address, changes: ChatChanges },
     Clear {
         chat: Address,
-        /// The chat itself goes too, until the next message.
+        /// Whether the chat itself is removed too, until the next message.
         delete: bool,
     },
     /// Sends read receipts to the authors.
     Read {
         chat: Address,
-        /// Empty: for all that is unread.
+        /// The messages; an empty list means all unread ones.
         messages: Vec<MessageId>,
-        /// Whose messages they are, in a group.
+        /// In a group, the author of the messages.
         participant: Option<Address>,
     },
 }

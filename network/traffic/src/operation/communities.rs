@@ -1,4 +1,4 @@
-//! What is asked about communities.
+//! Operations on communities.
 
 use model::address::Address;
 use model::community::{CommunityChanges, KnownCommunity};
@@ -7,29 +7,29 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum CommunityOperation {
-    /// All communities that the channel is in.
+    /// Returns all communities that the channel is in.
     List,
-    /// One community with its groups.
+    /// Returns a community with its groups.
     Show { community: Address },
-    /// Makes a community, with groups that are there already.
+    /// Creates a community from existing groups.
     Create { subject: String, description: Option<String>, groups: Vec<Address> },
-    /// Subject, description or settings.
+    /// Changes subject, description or settings.
     Change { community: Address, changes: CommunityChanges },
-    /// Ends the community; its groups stay.
+    /// Dissolves the community; its groups stay.
     Deactivate { community: Address },
-    /// Makes a new group in the community.
+    /// Creates a group in the community.
     CreateGroup { community: Address, subject: String, participants: Vec<Address> },
-    /// Brings a group into the community.
+    /// Adds an existing group to the community.
     AddGroup { community: Address, group: Address },
-    /// Takes a group out of it; the group stays.
+    /// Removes a group from the community; the group stays.
     RemoveGroup { community: Address, group: Address },
-    /// Enters a group of the community.
+    /// Joins a group of the community.
     JoinGroup { community: Address, group: Address },
-    /// Adds, removes, promotes or demotes people.
+    /// Adds, removes, promotes or demotes members.
     Participants { community: Address, action: ParticipantAction, participants: Vec<Address> },
-    /// The invite code.
+    /// Returns the invite code.
     Invite { community: Address },
-    /// A new invite code; the old one is worthless.
+    /// Replaces the invite code; the old one becomes invalid.
     RevokeInvite { community: Address },
 }
 

@@ -1,4 +1,4 @@
-//! What is asked about people.
+//! Operations on contacts.
 
 use model::address::Address;
 use model::contact::{ContactCheck, Person};
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ContactOperation {
-    /// The account's address book.
+    /// Returns the account's address book.
     List,
-    /// What is known of somebody.
+    /// Returns what is known of a contact.
     Show { contact: Address },
-    /// Which numbers, in digits, are registered.
+    /// Checks which phone numbers, given as digits, are registered.
     Check { phones: Vec<String> },
-    /// Saves a name in the address book, or takes it out.
+    /// Sets a contact's name in the address book, or removes it.
     Rename { contact: Address, name: Option<String> },
 }
 

@@ -1,4 +1,4 @@
-//! What is asked about groups.
+//! Operations on groups.
 
 use model::address::Address;
 use model::group::{Group, GroupChanges, GroupPreview, JoinRequest, Joined, ParticipantAction, ParticipantResult};
@@ -8,31 +8,31 @@ use super::picture::Picture;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum GroupOperation {
-    /// All groups that the channel is in.
+    /// Returns all groups that the channel is in.
     List,
-    /// One group with its members.
+    /// Returns a group with its members.
     Show { group: Address },
-    /// Makes a group.
+    /// Creates a group.
     Create { subject: String, participants: Vec<Address> },
-    /// Subject, description or settings.
+    /// Changes subject, description or settings.
     Change { group: Address, changes: GroupChanges },
-    /// `None` takes the picture away.
+    /// Sets the picture; `None` removes it.
     SetPicture { group: Address, picture: Option<Picture> },
-    /// Adds, removes, promotes or demotes people.
+    /// Adds, removes, promotes or demotes members.
     Participants { group: Address, action: ParticipantAction, participants: Vec<Address> },
-    /// The channel leaves.
+    /// Leaves the group.
     Leave { group: Address },
-    /// The invite code.
+    /// Returns the invite code.
     Invite { group: Address },
-    /// A new invite code; the old one is worthless.
+    /// Replaces the invite code; the old one becomes invalid.
     RevokeInvite { group: Address },
-    /// What a code leads to.
+    /// Returns the group behind an invite code.
     Preview { invite_code: String },
-    /// Enters by a code, or asks to.
+    /// Joins by an invite code, or requests to join.
     Join { invite_code: String },
-    /// Those who wait to be let in.
+    /// Returns the pending requests to join.
     JoinRequests { group: Address },
-    /// Lets those who wait in, or turns them away.
+    /// Approves or rejects requests to join.
     DecideRequests { group: Address, approve: bool, participants: Vec<Address> },
 }
 

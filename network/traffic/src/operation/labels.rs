@@ -1,4 +1,4 @@
-//! What is asked about the labels of a business account.
+//! Operations on the labels of a business account.
 
 use model::address::Address;
 use model::label::{KnownLabel, LabelChanges, LabelColor, Labelled};
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum LabelOperation {
-    /// All labels, and what bears them; an account that is no business has none.
+    /// Returns all labels and what they are on; empty for an account that is not a business.
     List,
-    /// A new label. Where no colour is named, it has the first that no label has.
+    /// Creates a label. Without a colour it gets the first unused one.
     Create { name: String, color: Option<LabelColor> },
-    /// Another name or colour.
+    /// Changes name or colour.
     Change { label: String, changes: LabelChanges },
-    /// What bears it bears it no more.
+    /// Deletes a label and removes it from everything.
     Delete { label: String },
-    /// Puts a label on something.
+    /// Puts a label on a chat or a message.
     Put { label: String, on: Labelled },
-    /// Takes it off.
+    /// Removes a label from a chat or a message.
     Take { label: String, from: Labelled },
-    /// Makes these the only labels of a chat.
+    /// Replaces the labels of a chat.
     Set { chat: Address, labels: Vec<String> },
 }
 
@@ -29,14 +29,14 @@ pub enum LabelAnswer {
     Labels(LabelState),
 }
 
-/// All labels of an account.
+/// All labels of an account, and where they are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LabelState {
     pub labels: Vec<KnownLabel>,
     pub borne: Vec<Borne>,
 }
 
-/// The labels of a chat, or of a message.
+/// The labels of a chat or a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Borne {
     pub by: Labelled,

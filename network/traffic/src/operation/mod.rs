@@ -1,8 +1,8 @@
-//! What a channel asks of the network beside sending messages: one enum an area for the question, one for the answer.
+//! Requests of a channel to the network, other than sends: per area, one enum of operations and one of answers.
 //!
-//! A question is written to the session under an id (`network::driver::Session::operate`); its answer is an event of the
-//! session, and comes after the notices of what it changed. So what an operation did stands in the gateway's store when
-//! its caller is answered. A new area is a module here, and a line of `areas!`.
+//! An operation is written to the session under an id (`network::driver::Session::operate`). Its answer is an event of
+//! the session and follows the notices of what it changed, so that the change is in the gateway's store before the
+//! caller is answered. To add an area, add a module here and a line of `areas!`.
 
 pub mod account;
 pub mod business;
@@ -31,27 +31,27 @@ use self::labels::{LabelAnswer, LabelOperation};
 use self::newsletters::{NewsletterAnswer, NewsletterOperation};
 use self::presence::{PresenceAnswer, PresenceOperation};
 
-/// The network's refusal: for good, with its code and text.
+/// A permanent refusal by the network, with code and text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
     pub code: u16,
     pub text: String,
-    /// What the driver makes of it: codes mean different things on different networks.
+    /// The driver's interpretation: codes mean different things on different networks.
     #[serde(default, skip_serializing_if = "RefusedKind::is_other")]
     pub kind: RefusedKind,
 }
 
-/// What a refusal is about, where it is about something that the gateway has a word for.
+/// The kind of a refusal, if the gateway has a term for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusedKind {
-    /// There is nobody at that address.
+    /// The recipient does not exist.
     Recipient,
-    /// What was to be changed is so already, or was changed elsewhere in the same moment.
+    /// The target is in the requested state already, or was changed elsewhere at the same time.
     Conflict,
-    /// The driver cannot ask the network for it; the text names the feature.
+    /// The driver does not support the operation; the text names the feature.
     Unsupported,
-    /// The account is no business account.
+    /// The account is not a business account.
     NotBusiness,
     #[default]
     Other,
@@ -74,17 +74,17 @@ impl Refused {
     }
 }
 
-/// The questions of one area, and what answers them.
+/// The operations of one area, with the type of their answers.
 pub trait Area: Into<Operation> {
     type Answer: Send;
 
-    /// The answer, if it is one of this area.
+    /// The answer, if it belongs to this area.
     fn answer(answer: Answer) -> Option<Self::Answer>;
 }
 
 macro_rules! areas {
     ($($area:ident: $operation:ident => $answer:ident;)*) => {
-        /// A question of any area.
+        /// An operation of any area.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         pub enum Operation {
             $($area($operation),)*

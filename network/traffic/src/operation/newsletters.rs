@@ -1,4 +1,4 @@
-//! What is asked about newsletters.
+//! Operations on newsletters.
 
 use model::address::Address;
 use model::field::Change;
@@ -10,47 +10,47 @@ use super::picture::Picture;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum NewsletterOperation {
-    /// All newsletters that the channel publishes or reads.
+    /// Returns all newsletters that the channel publishes or follows.
     List,
-    /// One newsletter.
+    /// Returns a newsletter.
     Show { newsletter: Address },
-    /// Makes a newsletter.
+    /// Creates a newsletter.
     Create { name: String, description: Option<String>, picture: Option<Picture> },
-    /// What is set of it; `picture` to another one, or to none.
+    /// Changes the given fields; `picture` may be replaced or removed.
     Change { newsletter: Address, changes: NewsletterChanges, picture: Change<Option<Picture>> },
-    /// Ends a newsletter.
+    /// Deletes a newsletter.
     Delete { newsletter: Address },
-    /// Begins to read it.
+    /// Starts to follow a newsletter.
     Subscribe { newsletter: Address },
-    /// Reads it no more.
+    /// Stops following a newsletter.
     Unsubscribe { newsletter: Address },
-    /// Whether its messages are announced.
+    /// Mutes or unmutes the newsletter's messages.
     Mute { newsletter: Address, muted: bool },
-    /// All newsletters that fit, in the order of their addresses, behind one.
+    /// Returns matching newsletters ordered by address, starting after `after`.
     Search { wanted: Wanted, after: Option<String>, limit: usize },
-    /// Where an invite code leads.
+    /// Returns the newsletter behind an invite code.
     Invited { invite_code: String },
-    /// What was published, the newest first, before a place.
+    /// Returns published messages, newest first, from before a position.
     Messages { newsletter: Address, before: Option<u64>, limit: usize },
-    /// An empty emoji takes the reaction back.
+    /// Reacts to a message; an empty emoji removes the reaction.
     React { newsletter: Address, server_id: u64, emoji: String },
-    /// Asks somebody to be an admin.
+    /// Invites a contact to become an admin.
     InviteAdmin { newsletter: Address, whom: Address },
-    /// Follows an invite to be an admin. Only phones do it: no route of the gateway does.
+    /// Accepts an invite to become an admin. Only phones do this: no route of the gateway does.
     AcceptAdmin { newsletter: Address },
-    /// Makes an admin a subscriber, or takes the invite back.
+    /// Makes an admin a subscriber, or withdraws the invite.
     RemoveAdmin { newsletter: Address, whom: Address },
 }
 
-/// Which newsletters are looked for.
+/// Search criteria for newsletters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// In the name or the description, in either case.
+    /// A part of the name or the description, case-insensitive.
     pub text: Option<String>,
-    /// ISO 3166, two capital letters.
+    /// ISO 3166 code, two capital letters.
     pub country: Option<String>,
     pub category: Option<String>,
-    /// Only those that the channel neither publishes nor reads.
+    /// Only newsletters that the channel neither publishes nor follows.
     pub unknown: bool,
 }
 

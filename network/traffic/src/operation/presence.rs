@@ -1,4 +1,4 @@
-//! What is asked about presence.
+//! Operations on presence.
 
 use model::address::Address;
 use model::presence::Presence;
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum PresenceOperation {
-    /// Shows how the channel is: the whole account, or the chat `to`, which is not used for what is the account's. The
-    /// network repeats nothing.
+    /// Shows a presence of the channel: of the whole account, or in the chat `to`, which is ignored for presences of
+    /// the account. The network does not repeat it.
     Show { presence: Presence, to: Option<Address> },
-    /// Lets the session hear of people's presence, as far as they show it. What it is now comes as notices.
+    /// Subscribes the session to the presence of contacts, as far as they show it; the current one arrives as a notice.
     Subscribe { contacts: Vec<Address> },
-    /// The session need not hear of it any more.
+    /// Unsubscribes the session.
     Unsubscribe { contact: Address },
 }
 

@@ -1,4 +1,4 @@
-//! What the commands about the cluster's authority do.
+//! Commands about the cluster's authority.
 
 use model::id::NodeId;
 
@@ -18,7 +18,7 @@ impl DirectoryState {
         let next = match (command, step) {
             (AuthorityCommand::Rotate, Some(_)) => return Err(Rejection::AuthorityRotates),
             (AuthorityCommand::Rotate, None) => {
-                // A key that is announced is not sealed anew.
+                // An announced key would not be rewrapped.
                 if self.sealed_under_others() > 0 {
                     return Err(Rejection::ExchangeRuns);
                 }
@@ -48,7 +48,7 @@ impl DirectoryState {
         update.done(Change::Layout, Reply::Done)
     }
 
-    /// Refuses while another node than these is a member.
+    /// Rejects if there is a member that is not in `nodes`.
     fn is_each_of(&self, nodes: &[NodeId]) -> Result<(), Rejection> {
         let other = self.nodes.keys().find(|node| !nodes.contains(node));
         other.map_or(Ok(()), |node| Err(Rejection::NodeBehind(*node)))

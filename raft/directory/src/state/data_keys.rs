@@ -1,4 +1,4 @@
-//! What the commands about the rotation of the customers' data keys do.
+//! Commands about the rotation of the customers' data keys.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use crate::records::{ClusterRecord, CustomerRecord, EndpointRecord};
 use crate::secrets::{DataKeyRotation, Resealed, ResealedEndpoint, Rewrapped, SecretsCommand};
 
 impl DirectoryState {
-    /// The rotation of data keys that is under way.
+    /// The running rotation of data keys.
     pub fn running_data_keys(&self) -> Option<&DataKeyRotation> {
         self.cluster.as_ref()?.data_keys.as_ref().filter(|rotation| rotation.ended_at.is_none())
     }
 
-    /// Customers that are to have another data key, at most `most`.
+    /// Customers that have to get a new data key, at most `most`.
     pub fn customers_to_change(&self, began_at: Timestamp, most: usize) -> Vec<Arc<CustomerRecord>> {
         let due =
             |customer: &&Arc<CustomerRecord>| customer.former_data_key.is_none() && customer.created_at < began_at;
@@ -48,7 +48,7 @@ impl DirectoryState {
             SecretsCommand::ChangeDataKeys { customers } if rotation.changed_at.is_none() => {
                 customers.iter().try_for_each(|each| self.is_under_master(&each.key))?;
                 for Rewrapped { customer, key } in customers {
-                    // One that has another already keeps it: what it has sealed since would not open.
+                    // A customer with a new key keeps it: values sealed since could not be opened otherwise.
                     let known = self.customers.get(&customer).filter(|known| known.former_data_key.is_none());
                     if let Some(known) = known.cloned() {
                         let former_data_key = Some(Box::new(known.data_key.clone()));

@@ -1,8 +1,8 @@
-//! What ends with a channel or a customer that is deleted. It counts for nothing from the deleting entry on, by what is noted
-//! of the channel or customer alone. The records follow: those of a few in the same entry, those of many in portions, so
-//! that no entry holds up the directory of the whole cluster.
+//! What ends with a deleted channel or customer. From the deleting entry on, all of it is invalid, by the mark on the
+//! channel or customer alone. The records follow: a few in the same entry, many in portions, so that no entry blocks
+//! the whole cluster's directory.
 //!
-//! Which deletions have records left stands in no record: it follows from what lives of what was deleted.
+//! Which deletions have records left is not recorded: it follows from what is still live of the deleted objects.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{Change, DirectoryState, Update, ids_of};
 use crate::command::{Rejection, Reply};
 use crate::records::{ChannelRecord, Ended, KeyRecord, PORTION};
 
-/// What is left to end of a deletion.
+/// Records of a deletion that are left to end.
 #[derive(Default)]
 pub struct Rest {
     pub keys: Vec<Arc<KeyRecord>>,
@@ -22,13 +22,13 @@ pub struct Rest {
 }
 
 impl DirectoryState {
-    /// When a key ended, be it that its own record does not say so yet; `None` while it lives, expired or not.
+    /// When a key ended, even if its own record does not say so yet; `None` if it is not revoked, expired or not.
     pub fn ended_at(&self, key: &KeyRecord) -> Option<Timestamp> {
         let of_channel = || self.deleted_at(Ended::Channel(key.channel_id?));
         key.revoked_at.or_else(|| self.deleted_at(Ended::Customer(key.customer_id))).or_else(of_channel)
     }
 
-    /// A key as it is once all that was deleted has ended.
+    /// A key as it will be once the deletions that include it are complete.
     pub fn as_ended(&self, key: Arc<KeyRecord>) -> Arc<KeyRecord> {
         match self.ended_at(&key) {
             Some(at) if key.revoked_at.is_none() => Arc::new(KeyRecord { revoked_at: Some(at), ..(*key).clone() }),
@@ -43,7 +43,7 @@ impl DirectoryState {
         }
     }
 
-    /// Deletions of which records are left to end.
+    /// Deletions with records left to end.
     pub fn ending(&self) -> impl Iterator<Item = Ended> {
         self.ending.iter().copied()
     }
@@ -52,7 +52,7 @@ impl DirectoryState {
         self.ending.contains(&what)
     }
 
-    /// All that is left to end of a deletion.
+    /// All records of a deletion that are left to end.
     pub fn rest_of(&self, deleted: Ended) -> Rest {
         let live_keys = |customer| {
             let keys = ids_of(&self.keys_of, customer).filter_map(|id| self.keys.get(id));
@@ -108,12 +108,12 @@ impl DirectoryState {
         Ok(Reply::Done)
     }
 
-    /// Whether so many records end within the deleting entry. Earlier releases end all there.
+    /// Whether this many records end within the deleting entry. Earlier releases end all records there.
     fn ends_at_once(&self, records: usize) -> bool {
         records <= PORTION || !self.is_of_third_format()
     }
 
-    /// A part of what ended with a deletion, as [`DirectoryState::rest_of`] told it somewhat earlier.
+    /// Ends a part of a deletion's records, found earlier by [`DirectoryState::rest_of`].
     pub(super) fn end_part(
         &mut self,
         deleted: Ended,
@@ -141,7 +141,7 @@ impl DirectoryState {
         Ok(Reply::Done)
     }
 
-    /// Ends those of these that live.
+    /// Ends those of these records that are still live.
     fn end_all(
         &mut self,
         keys: &[KeyId],
@@ -167,7 +167,7 @@ impl DirectoryState {
         }
     }
 
-    /// Finds the deletions that have records left, after a start.
+    /// Finds the deletions with records left, after a start.
     pub(super) fn find_ending(&mut self) {
         let lives = self.keys.values().filter(|key| key.revoked_at.is_none());
         let channels = lives.filter_map(|key| key.channel_id).map(Ended::Channel);

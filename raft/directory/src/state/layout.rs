@@ -1,4 +1,4 @@
-//! What the commands about the placement do.
+//! Commands about the placement.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ impl DirectoryState {
         let place = self.placement.get(&shard).cloned().ok_or(Rejection::LayoutStale)?;
         let moving = move_of(&mut layout, shard, MoveState::Running)?;
         (moving.to, moving.leader) = (to.clone(), leader);
-        // Not settled, whatever it was: nobody knows how far the shard has come.
+        // Unsettled in any case: it is unknown how far the move has come.
         self.put_placement(PlacementRecord { replicas: to, leader, settled: false, ..(*place).clone() }, update);
         self.put_layout(layout, update);
         Ok(())
@@ -105,7 +105,7 @@ impl DirectoryState {
         layout.map(|layout| (**layout).clone()).ok_or(Rejection::LayoutOver)
     }
 
-    /// Stores a layout whose moves have gone on, and ends it with the last of them.
+    /// Stores a layout whose moves have progressed, and completes it with the last move.
     fn put_moved(&mut self, layout: LayoutRecord, update: &mut Update<'_>) {
         let open = layout.count(MoveState::Waiting) + layout.count(MoveState::Running);
         let ended_at = layout.ended_at.or((open == 0).then_some(update.at));

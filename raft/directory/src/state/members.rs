@@ -1,4 +1,4 @@
-//! What the commands about members do.
+//! Commands about members.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl DirectoryState {
         update.done(Change::Layout, reply)
     }
 
-    /// A node says who it is. Until the cluster is formed everybody may; then those alone that were let in.
+    /// Registers a node: any node before the cluster is formed, after that only admitted ones.
     pub(super) fn register(&mut self, node: NodeRecord, update: &mut Update<'_>) -> Result<Reply, Rejection> {
         if self.removed.contains_key(&node.id) {
             return Err(Rejection::NodeRemoved(node.id));
@@ -66,7 +66,7 @@ impl DirectoryState {
             Some(known) => {
                 self.may_be_reached_at(known, &node.peer)?;
                 let state = if known.state == NodeState::Joining { NodeState::Active } else { known.state };
-                // The weight that an operator gave by hand holds until its file says another.
+                // A weight that an operator has set stays until the node's configuration changes.
                 let weight = if known.configured_weight == node.weight { known.weight } else { node.weight };
                 NodeRecord { registered_at: known.registered_at, state, weight, configured_weight: node.weight, ..node }
             }
@@ -81,9 +81,9 @@ impl DirectoryState {
         let at = update.at;
         let token = self.tokens.get(&hash).cloned().ok_or(Rejection::TokenUnknown)?;
         match token.used_by {
-            // The same node asks again: the answer to its first request was lost on the way.
+            // The same node asks again: the answer to its first request was lost.
             Some(user) if user == node.storage_id => {
-                // Earlier releases answer whenever they are asked.
+                // Earlier releases answer every repeat.
                 let is_bounded = self.cluster.as_ref().is_some_and(|cluster| cluster.format >= Format::THIRD);
                 let known = match is_bounded {
                     true => self.may_ask_again(&token, at)?,
@@ -117,11 +117,11 @@ impl DirectoryState {
         self.tokens.get(hash)
     }
 
-    /// The node that a used token let in, when that may have the cluster's keys again: once, within minutes, as long as the
-    /// token lives and the node was never started. Else whoever finds an old token would have them.
+    /// The node that a used token has admitted, if that may get the cluster's keys again: once, within minutes, while
+    /// the token is valid and the node was never started. Otherwise, anybody who finds an old token would get them.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     pub fn may_ask_again(&self, token: &JoinToken, at: Timestamp) -> Result<&Arc<NodeRecord>, Rejection> {
         if token.expires_at <= at {
             return Err(Rejection::TokenExpired(token.expires_at));
@@ -138,20 +138,20 @@ impl DirectoryState {
         other.map_or(Ok(()), |other| Err(Rejection::AddressTaken { node: other.id, address: address.to_owned() }))
     }
 
-    /// Whether a member may give another address than it had: not that of another, whose messages it would get. Release
-    /// 0.1.0 does not ask, so that nobody does before the second format.
+    /// Rejects another member's address, whose messages the node would get. Only from format 2 on, because release
+    /// 0.1.0 does not check.
     fn may_be_reached_at(&self, known: &NodeRecord, address: &str) -> Result<(), Rejection> {
         let asks = self.cluster.as_ref().is_some_and(|cluster| cluster.format >= Format::SECOND);
         if asks && known.peer != address { self.is_free(address) } else { Ok(()) }
     }
 
-    /// Above every id that was ever given.
+    /// Greater than every id that was ever assigned.
     fn next_node_id(&self) -> NodeId {
         let last = |ids: Option<&NodeId>| ids.copied().unwrap_or(0);
         last(self.nodes.keys().next_back()).max(last(self.removed.keys().next_back())) + 1
     }
 
-    /// Who holds replicas beside a node.
+    /// The other nodes that hold replicas.
     fn others_than(&self, id: NodeId) -> BTreeSet<NodeId> {
         self.nodes.values().filter(|node| node.id != id && node.state.holds_replicas()).map(|node| node.id).collect()
     }
@@ -162,7 +162,7 @@ impl DirectoryState {
 
     fn turn(&mut self, id: NodeId, state: NodeState, update: &mut Update<'_>) -> Result<Reply, Rejection> {
         let known = self.nodes.get(&id).ok_or(Rejection::NodeUnknown(id))?;
-        // A node that was never started holds nothing yet, and of one that leaves, some replicas have gone already.
+        // A node that was never started holds nothing yet, and some replicas of a leaving node are gone already.
         if state != NodeState::Leaving && !known.state.holds_replicas() {
             return Err(Rejection::NodeState { node: id, state: known.state });
         }
@@ -190,7 +190,7 @@ impl DirectoryState {
         self.authority = Some(Arc::new(authority));
     }
 
-    /// Tokens that have expired go, used ones too: whoever used one has had its time to ask again.
+    /// Stores a token; removes expired ones, even used ones, as their nodes have had time to ask again.
     fn put_token(&mut self, token: JoinToken, update: &mut Update<'_>) {
         let mut ended: Vec<[u8; 32]> =
             self.tokens.values().filter(|known| known.expires_at <= update.at).map(|known| known.hash).collect();

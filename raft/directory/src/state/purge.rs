@@ -1,5 +1,5 @@
-//! What becomes of a deleted customer at the end of its grace period: all that the directory holds of it goes, but for
-//! the audit log, which outlives what it tells of.
+//! Purges a deleted customer at the end of its grace period: everything in the directory except the audit log, which
+//! outlives its subjects.
 
 use model::id::CustomerId;
 use model::time::Timestamp;
@@ -11,7 +11,7 @@ use crate::keys;
 use crate::records::Ended;
 
 impl DirectoryState {
-    /// A customer that was deleted before a time.
+    /// A customer that was deleted before `time`.
     pub fn deleted_before(&self, time: Timestamp) -> Option<CustomerId> {
         let over = |deleted_at: Timestamp| deleted_at < time;
         self.customers.values().find(|customer| customer.deleted_at.is_some_and(over)).map(|customer| customer.id)
@@ -55,9 +55,9 @@ impl DirectoryState {
         Ok(Reply::Removed { more: left == 0 })
     }
 
-    /// Their shards have wiped what they held when the channels were deleted.
+    /// Removes channel records; the shards have deleted their data when the channels were deleted.
     fn remove_channels(&mut self, customer: CustomerId, most: usize, update: &mut Update<'_>) -> usize {
-        // No index names deleted channels; this happens once for a customer. The map's order is each replica's own.
+        // No index of deleted channels: needed once per customer. Sorted, as the map's order differs between replicas.
         let of_customer = self.channels.values().filter(|channel| channel.customer_id == customer);
         let mut ids: Vec<_> = of_customer.map(|channel| channel.id).collect();
         ids.sort_unstable();

@@ -1,7 +1,7 @@
-//! Quotas of an account, as far as what they count lies in the directory. They are judged where a record comes to be,
-//! so that they hold exactly over the whole cluster.
+//! Account quotas for what the directory stores. They are checked where a record is created, so that they hold exactly
+//! in the whole cluster.
 //!
-//! Quotas count in a cluster whose format knows them, and not before: an older release applies the same entries without.
+//! Quotas apply once the cluster's format includes them: an older release applies the same entries without quotas.
 
 use model::customer::Quota;
 use model::format::Format;
@@ -18,30 +18,30 @@ use machine::View;
 use machine::record::decode;
 
 impl DirectoryState {
-    /// Whether quotas count, and many records end in portions.
+    /// Whether quotas apply, and many records end in portions.
     pub(super) fn is_of_third_format(&self) -> bool {
         self.cluster.as_ref().is_some_and(|cluster| cluster.format >= Format::THIRD)
     }
 
-    /// How many keys of an account are not revoked.
+    /// Number of an account's keys that are not revoked.
     pub fn live_keys(&self, customer: CustomerId) -> u64 {
         self.live_keys_of.get(&customer).copied().unwrap_or(0)
     }
 
-    /// How many of them have not expired by then either: those that their quota counts.
+    /// Number of these that have not expired by `at` either: the quota counts these.
     pub fn usable_keys(&self, customer: CustomerId, at: Timestamp) -> u64 {
         let keys = ids_of(&self.keys_of, customer).filter_map(|id| self.keys.get(id));
         keys.filter(|key| key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > at)).count() as u64
     }
 
-    /// Refuses one key more, when the quota allows none. Whether any has expired is looked for only then.
+    /// Rejects a further key if the quota allows none. Expired keys are searched for only in that case.
     pub(super) fn judge_key(&self, customer: &CustomerRecord, at: Timestamp) -> Result<(), Rejection> {
         let judge = |used| self.judge_quota(customer, Quota::Keys, used);
         judge(self.live_keys(customer.id)).or_else(|_| judge(self.usable_keys(customer.id, at)))
     }
 
-    /// Refuses a URL with which those of the account would be too long together: an event bears all that want it. One that is no
-    /// longer than that in whose place it comes is taken: those of an account from before there was the bound become shorter so.
+    /// Rejects a URL that would make the account's URLs too long in total: an event names all endpoints that want it. A
+    /// URL no longer than the one it replaces is accepted, so that accounts from before the limit can shrink.
     pub fn judge_urls(
         &self,
         customer: CustomerId,
@@ -59,15 +59,15 @@ impl DirectoryState {
         self.endpoints_of.get(&customer).map_or(0, |endpoints| endpoints.len() as u64)
     }
 
-    /// Refuses one more of what is counted, when as many as the quota allows are there.
+    /// Rejects a further record if the quota is used up.
     pub(super) fn judge_quota(&self, customer: &CustomerRecord, quota: Quota, used: u64) -> Result<(), Rejection> {
         let limit = customer.limits.storage.limit(quota);
         if self.is_of_third_format() && used >= limit { Err(Rejection::Quota { quota, limit, used }) } else { Ok(()) }
     }
 }
 
-/// How many tickets of an account wait for an answer, or for its own. The book knows; one of before there were quotas
-/// does not, and all of the account's tickets are looked at once.
+/// Number of an account's open tickets, from its ticket book. A book from before quotas does not count them: then all
+/// of the account's tickets are read once.
 pub fn open_tickets(view: &(impl View + ?Sized), customer: CustomerId) -> u32 {
     let book: TicketBook = view.get(&keys::ticket_book(customer)).map(|book| decode(&book)).unwrap_or_default();
     book.open.unwrap_or_else(|| {
@@ -77,7 +77,7 @@ pub fn open_tickets(view: &(impl View + ?Sized), customer: CustomerId) -> u32 {
     })
 }
 
-/// Keeps the count of open tickets as the status of one changes.
+/// Updates the count of open tickets when a ticket's status changes.
 pub(super) fn recount_tickets(before: &TicketRecord, after: &TicketRecord, update: &mut Update<'_>) {
     let (was, is) = (before.status.is_open(), after.status.is_open());
     let key = keys::ticket_book(after.customer_id);

@@ -1,5 +1,5 @@
-//! What of the directory expires: audit entries and sessions, keys that have ended and deleted channels. Bounded steps,
-//! so that no entry of the log holds up the others.
+//! Expiry in the directory: audit entries, sessions, ended keys and deleted channels. In bounded steps, so that no
+//! entry of the log blocks the others.
 
 use model::id::{ChannelId, KeyId};
 use model::time::Timestamp;
@@ -27,8 +27,8 @@ impl DirectoryState {
         Reply::Removed { more: old.len() > most || more_sessions }
     }
 
-    /// Keys of one account, revoked or expired, that has more than `most` of them: the oldest, as many as it has too many, but no
-    /// more than `step`, and none that ended at `before` or later. Empty when no account has.
+    /// Ended keys (revoked or expired) of one account that has more than `most` of them: the oldest ones beyond `most`,
+    /// but no more than `step`, and only keys that ended before `before`. Empty if no account has too many.
     pub fn ended_beyond(&self, most: usize, before: Timestamp, step: usize) -> Vec<KeyId> {
         for keys in self.keys_of.values().filter(|keys| keys.len() > most) {
             let place = |id: &KeyId| {
@@ -47,8 +47,8 @@ impl DirectoryState {
         Vec::new()
     }
 
-    /// Removes those of these keys and channels that ended before a time. Nobody watches for it: nothing acted on them
-    /// any more. Deliveries of a deleted channel are long gone by then, so that nothing names it.
+    /// Removes those of these keys and channels that ended before a time. Watchers are not told, as nothing uses them
+    /// any more. A deleted channel's deliveries are long gone by then, so nothing refers to it.
     pub(super) fn expire_ended(
         &mut self,
         keys: &[KeyId],
@@ -70,8 +70,8 @@ impl DirectoryState {
     }
 }
 
-/// The keys that were revoked or expired, and the channels that were deleted, before a time: at most `most` of each. Reads the
-/// tables from disk, as no index of them in memory is worth its room for the sake of a look now and then.
+/// Keys that were revoked or expired, and channels that were deleted, before a time: at most `most` of each. Reads the
+/// tables from disk, because an index in memory is not worthwhile for an occasional check.
 pub fn ended_before(view: &(impl View + ?Sized), before: Timestamp, most: usize) -> (Vec<KeyId>, Vec<ChannelId>) {
     let keys =
         each_in(view, keys::API_KEYS, most, |key: KeyRecord| key.ends_at().filter(|at| *at < before).map(|_| key.id));
@@ -81,7 +81,7 @@ pub fn ended_before(view: &(impl View + ?Sized), before: Timestamp, most: usize)
     (keys, channels)
 }
 
-/// What is found in a table, at most `most`; the table is read a part at a time.
+/// Finds at most `most` records in a table, which is read in chunks.
 fn each_in<R: DeserializeOwned, T>(
     view: &(impl View + ?Sized),
     table: Table,
@@ -93,8 +93,8 @@ fn each_in<R: DeserializeOwned, T>(
     rows.filter_map(|(_, row)| find(decode(&row))).take(most).collect()
 }
 
-/// The keys of audit entries from before a time, at most `most`. The log sorts by customer first, so it is walked
-/// customer by customer, each by its oldest entries alone.
+/// Keys of audit entries from before a time, at most `most`. The log sorts by customer first, so each customer's oldest
+/// entries are read in turn.
 pub fn keys_before(view: &(impl View + ?Sized), before: Timestamp, most: usize) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     let (mut from, to) = keys::AUDIT.range();

@@ -1,4 +1,4 @@
-//! Under which master key what is sealed, and what the commands about it do.
+//! The master keys that seal the data keys, and the commands about them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::records::{ClusterRecord, CustomerRecord, SealedKey};
 use crate::secrets::{FormerSessionKey, MasterExchange, Rewrapped, SecretsCommand, SessionKey};
 
 impl DirectoryState {
-    /// How many data keys are sealed under which master key: those of customers, the deployment's, the authority's.
+    /// Number of data keys sealed under each master key: those of customers, the deployment's and the authority's.
     pub fn sealed_under(&self) -> BTreeMap<MasterKeyId, usize> {
         let mut under = self.data_keys_under.clone();
         let cluster = self.cluster.as_ref().map(|cluster| cluster.master());
@@ -24,7 +24,7 @@ impl DirectoryState {
         under
     }
 
-    /// How many data keys are sealed under another master key than the cluster's.
+    /// Number of data keys sealed under another master key than the cluster's.
     pub fn sealed_under_others(&self) -> usize {
         let master = self.cluster.as_ref().map(|cluster| cluster.master());
         self.sealed_under().into_iter().filter(|(each, _)| Some(*each) != master).map(|(_, count)| count).sum()
@@ -41,15 +41,15 @@ impl DirectoryState {
         let cluster = self.cluster.clone().ok_or(Rejection::NotFormed)?;
         match command {
             SecretsCommand::Begin { from, deployment_key } => {
-                // A key that is announced would not be sealed anew.
+                // An announced key would not be rewrapped.
                 if self.authority.as_ref().is_some_and(|authority| authority.rotation.is_some()) {
                     return Err(Rejection::AuthorityRotates);
                 }
-                // Former data keys would not be wrapped anew either.
+                // Former data keys would not be rewrapped either.
                 if self.running_data_keys().is_some() {
                     return Err(Rejection::DataKeysRotate);
                 }
-                // Of the former key's former keys nobody may remember the master.
+                // Data keys that are two replacements behind could be under a master key that no operator has any more.
                 if self.sealed_under_others() > 0 {
                     return Err(Rejection::ExchangeRuns);
                 }
@@ -70,7 +70,7 @@ impl DirectoryState {
                     self.put_authority(AuthorityRecord { key, ..(*known).clone() }, update);
                 }
                 for Rewrapped { customer, key } in customers {
-                    // One that was purged meanwhile needs no key any more.
+                    // A customer that was purged meanwhile needs no key.
                     let known = self.customers.get(&customer).filter(|known| known.data_key.master != key.master);
                     if let Some(known) = known.cloned() {
                         self.put_customer(CustomerRecord { data_key: key, ..(*known).clone() }, update);
@@ -109,7 +109,7 @@ impl DirectoryState {
         update.done(Change::Layout, Reply::Done)
     }
 
-    /// What is new is sealed under the cluster's master key, so that what was found to be so stays so.
+    /// Rejects a key under another master key than the cluster's, so that a completed replacement stays complete.
     pub(super) fn is_under_master(&self, key: &WrappedKey) -> Result<(), Rejection> {
         match &self.cluster {
             Some(cluster) if cluster.master() != key.master => Err(Rejection::OtherMasterKey(cluster.master())),

@@ -1,4 +1,4 @@
-//! What the commands about support tickets do. All of it lies in the store.
+//! Commands about support tickets. All data is in the store.
 
 use model::customer::Quota;
 use model::id::{CustomerId, TicketId};
@@ -61,7 +61,7 @@ impl DirectoryState {
     }
 }
 
-/// Counts a ticket, and gives its number. `open` is how many there are with it, where they are counted.
+/// Counts a ticket, and returns its number. `open` is the number of open tickets including it, if these are counted.
 fn count_ticket(customer: CustomerId, open: Option<u32>, update: &mut Update<'_>) -> Result<u32, Rejection> {
     let today = Day::of(update.at);
     let key = keys::ticket_book(customer);
@@ -85,7 +85,7 @@ fn say(ticket: TicketRecord, message: &TicketMessage, forward: bool, update: &mu
     ticket
 }
 
-/// Deletes a customer's tickets, at most `most`. Says how many that were.
+/// Deletes at most `most` of a customer's tickets; returns their number.
 pub(super) fn delete_tickets(customer: CustomerId, most: usize, update: &mut Update<'_>) -> usize {
     let found = update.store.scan_range(keys::tickets_of(customer, None), most);
     for (key, _) in &found {
@@ -100,7 +100,7 @@ pub(super) fn delete_tickets(customer: CustomerId, most: usize, update: &mut Upd
     found.len()
 }
 
-/// A ticket's messages are few by their limit.
+/// A ticket has few messages, because of their limit.
 fn delete_ticket(id: TicketId, update: &mut Update<'_>) {
     for (key, _) in update.store.scan_range(keys::ticket_messages(id), usize::MAX) {
         if let Some(message) = keys::ticket_message_at_end(&key) {

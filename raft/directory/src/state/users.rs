@@ -1,4 +1,4 @@
-//! Members and sessions in memory, and what the commands about them do.
+//! Members and sessions in memory, and the commands about them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::keys;
 use crate::users::{MAX_SESSIONS, MAX_USERS, SessionRecord, UserChange, UserCommand, UserRecord};
 use machine::View;
 
-/// Members and sessions, and the ways to find them.
+/// Members and sessions, with their indexes.
 #[derive(Default)]
 pub struct Users {
     users: HashMap<UserId, Arc<UserRecord>>,
     sessions: HashMap<SessionId, Arc<SessionRecord>>,
     by_email: HashMap<String, UserId>,
     of_customer: HashMap<CustomerId, BTreeSet<UserId>>,
-    /// A member's sessions, the oldest first: their ids sort by time.
+    /// A member's sessions, oldest first: their ids sort by time.
     of_user: HashMap<UserId, BTreeSet<SessionId>>,
 }
 
@@ -37,17 +37,17 @@ impl Users {
         self.users.get(&id)
     }
 
-    /// By the folded address.
+    /// The member with this folded address.
     pub fn with_email(&self, email: &str) -> Option<&Arc<UserRecord>> {
         self.users.get(self.by_email.get(email)?)
     }
 
-    /// A customer's members in the order in which they came.
+    /// A customer's members, in the order of their creation.
     pub fn of_customer(&self, customer: CustomerId) -> impl Iterator<Item = &Arc<UserRecord>> {
         self.of_customer.get(&customer).into_iter().flatten().filter_map(|id| self.users.get(id))
     }
 
-    /// Whether a member is the one owner of its account who has come.
+    /// Whether a member is its account's only owner who is not merely invited.
     fn is_last_owner(&self, id: UserId) -> bool {
         let owns = |user: &&Arc<UserRecord>| user.role == Role::Owner && !user.is_invited();
         let owner = self.user(id).filter(owns);
@@ -58,7 +58,7 @@ impl Users {
         self.sessions.get(&id)
     }
 
-    /// A member's sessions, the oldest first, whether they have ended or not.
+    /// A member's sessions, oldest first, ended or not.
     pub fn sessions_of(&self, user: UserId) -> Vec<Arc<SessionRecord>> {
         let ids = self.of_user.get(&user).into_iter().flatten();
         ids.filter_map(|id| self.sessions.get(id).cloned()).collect()
@@ -112,13 +112,13 @@ impl Users {
         }
     }
 
-    /// The sessions of a customer's members that are not revoked.
+    /// Sessions of a customer's members that are not revoked.
     pub(super) fn live_sessions_of(&self, customer: CustomerId) -> impl Iterator<Item = SessionId> {
         let sessions = self.of_customer(customer).filter_map(|user| self.of_user.get(&user.id)).flatten();
         sessions.copied().filter(|id| self.sessions.get(id).is_some_and(|session| session.revoked_at.is_none()))
     }
 
-    /// The customers of whose members a session is not revoked; one may come several times.
+    /// Customers with a member's session that is not revoked; may repeat.
     pub(super) fn customers_with_sessions(&self) -> impl Iterator<Item = CustomerId> {
         self.sessions.values().filter(|session| session.revoked_at.is_none()).map(|session| session.customer_id)
     }
@@ -131,7 +131,7 @@ impl Users {
         }
     }
 
-    /// Removes members of a customer with their sessions, at most `most`. Says how many members that were.
+    /// Removes at most `most` members of a customer with their sessions; returns the number of members.
     pub(super) fn remove_customer(&mut self, customer: CustomerId, most: usize, update: &mut Update<'_>) -> usize {
         let users: Vec<Arc<UserRecord>> = self.of_customer(customer).take(most).cloned().collect();
         for user in &users {
@@ -149,11 +149,11 @@ impl Users {
         self.sessions.values().any(|session| session.expires_at < end)
     }
 
-    /// Removes sessions that ended by their expiry before `before`, at most `most`. Says whether there are more.
+    /// Removes at most `most` sessions that expired before `before`; returns whether there are more.
     pub(super) fn expire_sessions(&mut self, before: Timestamp, most: usize, update: &mut Update<'_>) -> bool {
         let over = |session: &&Arc<SessionRecord>| session.expires_at < before;
         let mut old: Vec<Arc<SessionRecord>> = self.sessions.values().filter(over).cloned().collect();
-        // The map's order is each replica's own; what goes first must not be.
+        // The map's order differs between replicas; the order of removal must not.
         old.sort_by_key(|session| session.id);
         old.iter().take(most).for_each(|session| self.remove_session(session, update));
         old.len() > most
@@ -261,7 +261,7 @@ impl DirectoryState {
         let user = self.user_of(session.customer_id, session.user_id)?;
         let mut known = self.users.sessions_of(user.id);
         if self.is_of_third_format() {
-            // Sessions that have ended go before one that lives, of either the oldest first.
+            // Ended sessions are removed before live ones, the oldest first in both cases.
             known.sort_by_key(|session| session.revoked_at.is_none() && session.expires_at > at);
         }
         for oldest in known.iter().take((known.len() + 1).saturating_sub(MAX_SESSIONS)) {

@@ -1,4 +1,4 @@
-//! The rotation of the cluster's authority.
+//! Rotation of the cluster's authority.
 
 use model::format::Format;
 use model::id::{CustomerId, NodeId};
@@ -57,7 +57,7 @@ fn the_next_one_signs_when_all_trust_it_and_the_former_goes_when_all_have_renewe
     let other = MasterKey::new([1; 32]).id();
     assert_eq!(run(&mut rig, announce(2)).unwrap_err(), Rejection::OtherMasterKey(other));
     run(&mut rig, announce(1)).unwrap();
-    // One that comes now has to trust it, too, and no list of before names it.
+    // A node that joins now has to trust it, too, and no earlier list names it.
     join(&mut rig, 2);
     let behind = Rejection::NodeBehind(2);
     assert_eq!(run(&mut rig, AuthorityCommand::TakeOver { trusting: vec![1] }).unwrap_err(), behind);

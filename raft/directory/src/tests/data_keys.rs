@@ -1,4 +1,4 @@
-//! The rotation of the customers' data keys.
+//! Rotation of the customers' data keys.
 
 use model::format::Format;
 use model::id::CustomerId;

@@ -1,4 +1,4 @@
-//! Deletions of what has much: at once for whoever asks, and in portions for the log.
+//! Deletions of objects with many records: effective at once for callers, and in portions for the log.
 
 use std::collections::BTreeSet;
 
@@ -18,13 +18,13 @@ use crate::state::DirectoryState;
 use machine::record::decode;
 use machine::{Pairs, State, View};
 
-/// As many as an account had in release 0.2.0 that stopped the directory for minutes.
+/// As many as an account had that blocked the directory for minutes in release 0.2.0.
 const KEYS: usize = 31_000;
 
-/// What an entry of the log takes at most (`raft::group::MAX_COMMAND`).
+/// Largest entry of the log (`raft::group::MAX_COMMAND`).
 const MAX_COMMAND: usize = 1 << 20;
 
-/// A state that counts what is written to it.
+/// A state that counts writes.
 struct Counting<'a> {
     state: &'a mut dyn State,
     writes: usize,
@@ -57,7 +57,7 @@ impl State for Counting<'_> {
 }
 
 impl Rig {
-    /// Applies a command. Says how many rows it wrote, and how many bytes it is in the log.
+    /// Applies a command; returns how many rows it wrote, and its size in the log in bytes.
     fn measured(&mut self, command: Command, audit: Vec<AuditEntry>) -> (usize, usize) {
         let proposal = Proposal { audit, ..proposal(command) };
         let bytes = msgpack::to_vec_named(&proposal).unwrap().len();
@@ -81,7 +81,7 @@ impl Rig {
         with_format(self, Format::LATEST);
     }
 
-    /// Ends what is left of a deletion. Says the most rows and the most bytes of all steps.
+    /// Ends the records that are left of a deletion; returns the largest number of rows and of bytes of a step.
     fn finish(&mut self, what: Ended) -> (usize, usize) {
         let mut most = (0, 0);
         for (command, audit) in self.steps(what) {

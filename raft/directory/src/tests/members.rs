@@ -1,4 +1,4 @@
-//! Nodes that come and go, and shards on their way.
+//! Nodes that come and go, and moves of shards.
 
 use model::format::Format;
 use model::id::NodeId;
@@ -133,7 +133,7 @@ fn a_used_token_gives_nothing_once_it_expired_or_its_node_was_started_or_minutes
     rig.run(Command::RegisterNode(NodeRecord { id: 2, ..node(50) })).unwrap();
     assert_eq!(join(&mut rig, 7, 50), Err(Rejection::TokenUsed));
 
-    // As long as an earlier release may be in the cluster, all answer what it answers.
+    // While an earlier release may be in the cluster, all releases give its answers.
     let earlier =
         ClusterRecord { format: Format::SECOND, ..(**rig.shared.state.read().cluster.as_ref().unwrap()).clone() };
     rig.shared.state.write().cluster = Some(std::sync::Arc::new(earlier));
@@ -156,7 +156,7 @@ fn a_member_does_not_take_the_address_of_another_and_may_take_a_free_one() {
     register(&mut rig, NodeRecord { peer: node(60).peer, ..node(50) }).unwrap();
     assert_eq!(rig.shared.state.read().nodes[&2].peer, node(60).peer);
 
-    // As long as release 0.1.0 may be in the cluster, all releases answer what it answers.
+    // While release 0.1.0 may be in the cluster, all releases give its answers.
     let first =
         ClusterRecord { format: Format::FIRST, ..(**rig.shared.state.read().cluster.as_ref().unwrap()).clone() };
     rig.shared.state.write().cluster = Some(std::sync::Arc::new(first));
@@ -198,7 +198,7 @@ fn a_node_that_leaves_does_not_come_back_and_the_last_one_stays() {
     members(&mut rig, MemberCommand::Leave(2)).unwrap();
     let late = members(&mut rig, MemberCommand::Undrain(2)).unwrap_err();
     assert_eq!(late, Rejection::NodeState { node: 2, state: NodeState::Leaving });
-    // A node that is leaving stays so over its restart.
+    // A leaving node stays so after a restart.
     rig.run(Command::RegisterNode(NodeRecord { id: 2, ..node(50) })).unwrap();
     assert_eq!(rig.shared.state.read().nodes[&2].state, NodeState::Leaving);
 }
@@ -320,7 +320,7 @@ fn the_format_is_raised_when_all_members_are_sealed_and_never_lowered() {
     rig.run(Command::Members(MemberCommand::IssueToken(token(1, 9_000)))).unwrap();
     rig.run(Command::Members(MemberCommand::Join { token: [1; 32], node: node(7) })).unwrap();
     let raise = |format, sealed: &[NodeId]| Command::RaiseFormat { format, sealed: sealed.to_vec() };
-    // Who came between is asked first.
+    // A node that has joined in between must confirm first.
     assert_eq!(rig.run(raise(Format::SECOND, &[1])).unwrap_err(), Rejection::NotSealed(2));
     assert_eq!(format(&rig), Format::FIRST);
     rig.run(raise(Format::SECOND, &[1, 2])).unwrap();

@@ -1,4 +1,4 @@
-//! Quotas of an account, and the life of what has ended.
+//! Account quotas, and retention of ended records.
 
 use model::customer::{Limits, Quota, StorageLimits};
 use model::field::Change as Patch;
@@ -27,7 +27,7 @@ fn limited(rig: &mut Rig, storage: StorageLimits) -> CustomerId {
     id
 }
 
-/// The same cluster as an older release's nodes have it.
+/// The same cluster as nodes of an older release have it.
 pub fn with_format(rig: &mut Rig, format: Format) {
     let cluster = ClusterRecord { format, ..(**rig.shared.state.read().cluster.as_ref().unwrap()).clone() };
     rig.store.put(keys::CLUSTER, &encode(&cluster));
@@ -58,7 +58,7 @@ fn keys_are_counted_while_they_live() {
 fn keys_that_have_expired_count_no_more_and_are_forgotten_as_revoked_ones_are() {
     let mut rig = formed();
     let customer = limited(&mut rig, StorageLimits { keys: Some(3), ..StorageLimits::default() });
-    // What is run here is proposed at 1000.
+    // Commands here are proposed at time 1000.
     let [expired, lasting] =
         [1000, 1001].map(|end| KeyRecord { expires_at: Some(Timestamp(end)), ..key(customer, None) });
     for key in [&expired, &lasting] {
@@ -185,7 +185,7 @@ fn keys_and_channels_that_ended_long_ago_are_forgotten_and_no_others() {
 
     let before = Timestamp(20);
     assert_eq!(ended_before(&rig.store, before, 9), (vec![old.0], vec![old.1]));
-    // What was found may be told wrongly: the machine judges by itself.
+    // The proposer may be wrong: the machine checks by itself.
     let (all_keys, all_channels) = (vec![old.0, young.0, live_key.id], vec![old.1, young.1, live_channel.id]);
     rig.run(Command::ExpireEnded { keys: all_keys.clone(), channels: all_channels, before }).unwrap();
     for state in [&*rig.shared.state.read(), &DirectoryState::load(&rig.store)] {

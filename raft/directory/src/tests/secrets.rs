@@ -1,4 +1,4 @@
-//! The exchange of the master key.
+//! Replacing the master key.
 
 use model::id::CustomerId;
 use model::seal::{DataKey, MasterKey, WrappedKey};
@@ -69,7 +69,7 @@ fn an_exchange_ends_when_the_last_data_key_is_sealed_anew_and_nothing_new_comes_
     rig.run(begin(&old(), &new())).unwrap();
     assert_eq!(remaining(&rig), 4);
 
-    // Whoever sealed before it heard of the exchange seals again.
+    // A node that sealed before it heard of the replacement has to seal again.
     assert_eq!(rig.run(create(&old(), 4)).unwrap_err(), Rejection::OtherMasterKey(new().id()));
     assert_eq!(rig.run(authority(&old())).unwrap_err(), Rejection::OtherMasterKey(new().id()));
     rig.run(create(&new(), 4)).unwrap();
@@ -78,7 +78,7 @@ fn an_exchange_ends_when_the_last_data_key_is_sealed_anew_and_nothing_new_comes_
     assert_eq!(rig.run(END).unwrap_err(), Rejection::ExchangeRuns);
     assert_eq!(rig.run(begin(&new(), &MasterKey::new([3; 32]))).unwrap_err(), Rejection::ExchangeRuns);
     assert_eq!(rig.run(rewrap(&old(), false, &[2])).unwrap_err(), Rejection::OtherMasterKey(new().id()));
-    // A step that is made again, and one for a customer that is gone, change nothing.
+    // A repeated step, and one for a customer that is gone, change nothing.
     rig.run(rewrap(&new(), true, &[1, 2, 3, 77])).unwrap();
     assert_eq!(remaining(&rig), 0);
     rig.run(END).unwrap();

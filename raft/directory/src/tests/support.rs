@@ -1,4 +1,4 @@
-//! Support tickets, and what is left of a deleted customer at the end of its grace.
+//! Support tickets, and what is left of a deleted customer after its grace period.
 
 use model::id::{CustomerId, TicketId, TicketMessageId};
 use model::ticket::{Author, Category, MESSAGES_PER_TICKET, Priority, TICKETS_PER_DAY, TicketStatus};

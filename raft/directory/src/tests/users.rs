@@ -159,10 +159,10 @@ fn of_two_owners_who_remove_each_other_one_stays() {
         assert_eq!(rig.run(command).unwrap_err(), Rejection::LastOwner);
     }
     rig.run(to(second.id, Role::Owner)).unwrap();
-    // Who has not come yet is no owner to rely on, and may go.
+    // An owner who has not accepted the invitation does not count, and may be removed.
     rig.run(remove(invited.id)).unwrap();
     assert_eq!(rig.run(remove(first.id)).unwrap_err(), Rejection::UserNotFound);
-    // Operators may do without.
+    // Operators may leave an account without an owner.
     rig.run(Command::Users(UserCommand::Delete { customer, id: second.id })).unwrap();
 }
 
@@ -194,7 +194,7 @@ fn sessions_that_have_ended_make_room_before_an_older_one_that_lives() {
         .collect();
     let is_known = |rig: &Rig, id: SessionId| rig.shared.state.read().users.session(id).is_some();
     assert_eq!([lives, ended[0], ended[1]].map(|id| is_known(&rig, id)), [true, false, true]);
-    // Older releases end the oldest one, whatever it is.
+    // Older releases end the oldest session, ended or not.
     with_format(&mut rig, Format::SECOND);
     open(&mut rig, &user);
     assert!(!is_known(&rig, lives));

@@ -1,10 +1,10 @@
-//! A state that is read out of a group begins another one.
+//! A state that is exported from a group seeds another one.
 
 use super::*;
 use crate::backup::file::{FileError, GroupReader};
 use crate::backup::seed::Seed;
 
-/// All of a group's state, as it is kept outside.
+/// A group's whole state in the format of a backup.
 async fn read_out(group: &Group) -> Vec<u8> {
     let mut export = group.export(soon()).await.unwrap();
     let mut bytes = Vec::new();
@@ -14,7 +14,7 @@ async fn read_out(group: &Group) -> Vec<u8> {
     bytes
 }
 
-/// Reads it to its end, and says how that was.
+/// Reads a backup to its end; returns the hash of its state.
 fn judge(bytes: &[u8]) -> Result<u64, FileError> {
     let mut reader = GroupReader::open(bytes)?;
     while reader.next_pair()?.is_some() {}
@@ -59,7 +59,7 @@ async fn a_state_that_was_read_out_of_a_follower_begins_a_group_of_one_that_grow
     assert_eq!(cluster.leader().await, 7);
     assert_eq!(cluster.get(7, "key-49").await.as_deref(), Some("new"));
 
-    // A node that joins has nothing, and the log does not reach back: it gets the whole state.
+    // A node that joins has no data, and the log is too short: it receives a snapshot.
     cluster.run(8).await;
     cluster.group(7).add_learner(8, soon()).await.unwrap();
     cluster.group(7).change_members(BTreeSet::from([7, 8]), false, soon()).await.unwrap();
@@ -78,7 +78,7 @@ async fn a_state_that_is_not_whole_is_never_taken_for_one() {
     for end in 0..bytes.len() {
         assert!(matches!(judge(&bytes[..end]), Err(FileError::Incomplete)), "cut off at {end}");
     }
-    // Group and position stand in front of what is hashed; the manifest holds them.
+    // Group and position precede the hashed part; the manifest covers them.
     for place in (0..8).chain(26..bytes.len()) {
         let mut damaged = bytes.clone();
         damaged[place] ^= 1;

@@ -1,4 +1,4 @@
-//! What finds no room: full disks, entries that are too large, followers that the log does not reach, and snapshots.
+//! Limits: full disks, entries that are too large, followers that the log no longer reaches, and snapshots.
 
 use super::*;
 use crate::codec;
@@ -157,13 +157,13 @@ async fn a_follower_that_the_log_does_not_reach_gets_a_snapshot() {
             pending.await.unwrap();
         }
     }
-    // The log is cut on the leader before the follower asks for it.
+    // The leader purges its log before the follower asks for it.
     cluster.log_starts_behind(leader, 500).await;
     cluster.run(behind).await;
     assert_eq!(cluster.get(behind, "first").await.as_deref(), Some("x"));
     assert_eq!(cluster.get(behind, "29").await.as_deref(), Some("19"));
     cluster.log_starts_behind(behind, 400).await;
-    // The replica goes on from there, also after a restart.
+    // The replica continues from there, also after a restart.
     cluster.put("after", "y").await;
     assert_eq!(cluster.get(behind, "after").await.as_deref(), Some("y"));
     cluster.stop(behind).await;

@@ -1,4 +1,4 @@
-//! Data folders that were put back from an older copy.
+//! Data folders that were restored from an older copy.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ impl Cluster {
         self.folders[&node].path()
     }
 
-    /// What a node has written down of another one's log.
+    /// The file in which a node keeps another node's sync position.
     fn heard(&self, node: NodeId, of: NodeId) -> Vec<u8> {
         let entries = fs::read_dir(self.folder(node).join("heard")).unwrap().map(|entry| entry.unwrap().path());
         let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
@@ -29,7 +29,7 @@ impl Cluster {
         file.map_or_else(Vec::new, |file| fs::read(file).unwrap())
     }
 
-    /// Why a node gave up, if it did, by the time it could have taken part.
+    /// Why a node stopped, if it did, within the time that it needs to take part.
     async fn given_up(&self, node: NodeId) -> Option<String> {
         let peers = self.peers(node).await;
         let reason = Arc::new(Mutex::new(None));
@@ -58,7 +58,7 @@ async fn a_folder_put_back_from_an_older_copy_is_refused_by_whoever_leads() {
         assert!(Instant::now() < deadline, "node 3 does not follow");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // The first word that comes now may be of its start, and tell no more than the copy has; the second one tells more.
+    // The first update may date from the node's start and say no more than the copy has; the second one says more.
     for key in ["d", "e"] {
         let before = cluster.heard(1, 3);
         cluster.put(key, "4").await;
@@ -70,10 +70,10 @@ async fn a_folder_put_back_from_an_older_copy_is_refused_by_whoever_leads() {
     cluster.stop(3).await;
     let newest = tempfile::tempdir().unwrap();
     copy(cluster.folder(3), newest.path());
-    // The newest folder is the node's own, whether or not the others run.
+    // The newest folder is accepted, whether or not the other nodes run.
     assert_eq!(cluster.given_up(3).await, None);
 
-    // From here on nobody leads who knows from memory what node 3 had acknowledged.
+    // From here on, no leader remembers in memory what node 3 had acknowledged.
     for node in [1, 2] {
         cluster.stop(node).await;
     }

@@ -33,21 +33,21 @@ fn key(shard: ShardId, sha256: &Sha256Hex) -> String {
     format!("{shard}/{part}/{}", sha256.0)
 }
 
-/// Writes the bytes, also when they are there: it makes them young again, which keeps the gc away.
+/// Writes the bytes, even if they are there: this renews them, which keeps the gc away.
 pub async fn put(bucket: &Bucket, shard: ShardId, spooled: &Spooled) -> Result<(), BlobError> {
     let file = File::open(spooled.path()).await.map_err(BlobError::of_disk)?;
     let pieces = ReaderStream::with_capacity(file, MEDIA_PIECE);
     Ok(bucket.put(&key(shard, &spooled.sha256), pieces).await?)
 }
 
-/// Reads a range, as it is taken.
+/// Reads a range on demand.
 pub async fn open(bucket: &Bucket, shard: ShardId, sha256: &Sha256Hex, range: Range<u64>) -> Opened {
     let pieces = bucket.open_range(&key(shard, sha256), range).await?;
     Ok(pieces.flat_map(|piece| stream::iter(in_pieces(piece))).boxed())
 }
 
-/// The hashes of a shard's bytes that have not been written for `grace`, as they are looked through: a bucket may hold any number.
-/// What others have put there is passed over.
+/// The hashes of a shard's bytes that have not been written for `grace`, as a stream: a bucket may hold any number.
+/// Objects of others are skipped.
 pub fn old(bucket: &Bucket, shard: ShardId, grace: Duration) -> BoxStream<'static, Result<Sha256Hex, BlobError>> {
     let found = bucket.list(&shard.to_string()).map_err(BlobError::from);
     let old = found.try_filter_map(move |found| {

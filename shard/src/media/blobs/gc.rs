@@ -1,5 +1,5 @@
-//! What a node does by itself, now and then: it fetches bytes that its rows refer to and that it lacks, as after it was
-//! down while they were stored, and removes bytes that no row refers to.
+//! Repair and garbage collection on a node: it fetches bytes that its rows refer to and that it lacks, for example
+//! because it was down while they were stored, and removes bytes that no row refers to.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::media::record::MediaRow;
 /// References read at a time.
 const CHUNK: usize = 256;
 
-/// How often a node looks while there is little room.
+/// How often the gc runs while little disk space is left.
 const LOW_GC_EVERY: Duration = Duration::from_secs(60);
 
-/// Whether a quorum of so many voters may have stored what so many of them lack.
+/// Whether a quorum of the voters may have stored bytes that this many of them lack.
 fn may_be_stored(voters: usize, lacking: usize) -> bool {
     voters - lacking > voters / 2
 }
@@ -43,27 +43,27 @@ impl Blobs {
                     self.fetch_lacking_of(shard).await;
                 }
             }
-            // Right after its start a node may not have applied the rows that refer to what it stored last.
+            // Right after a start, the rows that refer to the bytes stored last may not be applied yet.
             if began.elapsed() >= self.config.orphan_grace
                 && let Err(error) = self.remove_orphans().await
             {
                 tracing::warn!(%error, "media that nobody refers to could not be removed");
             }
-            // What was deleted to make room is to make it soon.
+            // Media that was deleted to free disk space should free it soon.
             let is_low = self.host.room().large() > Level::Enough;
             let pause = if is_low { LOW_GC_EVERY.min(self.config.gc_every) } else { self.config.gc_every };
             tokio::time::sleep(pause).await;
         }
     }
 
-    /// The shards that have a replica here, also one that is about to go.
+    /// The shards that have a replica here, including one that is about to leave.
     fn shards_here(&self) -> Vec<(ShardId, Group)> {
         let placed: Vec<ShardId> = self.directory.read(|state| state.placement.keys().copied().collect());
         placed.into_iter().filter_map(|shard| Some((shard, self.host.group(shard)?))).collect()
     }
 
-    /// Fetches what a shard's replica here refers to and lacks. Says whether it has all now that any replica has, be it one
-    /// that the shard is still moving away from.
+    /// Fetches bytes that a shard's replica here refers to and lacks. Returns whether it has everything now that any
+    /// replica has, including those that the shard is still moving away from.
     pub async fn fetch_lacking_of(&self, shard: ShardId) -> bool {
         let Some(group) = self.host.group(shard).filter(|_| self.bucket.is_none()) else { return true };
         let others = self.others(shard);
@@ -89,7 +89,7 @@ impl Blobs {
                     }
                     Err(error) => {
                         tracing::warn!(shard, sha256 = wanted.sha256.0, %error, "media is missing on this node");
-                        // What no replica has stays lost, and must not hold up a move for ever.
+                        // Bytes that no replica has stay lost, and must not hold up a move forever.
                         is_whole &= matches!(error, BlobError::Missing);
                     }
                 }
@@ -101,10 +101,10 @@ impl Blobs {
         }
     }
 
-    /// Fetches what no replica has that stays from those that go: where several go at once, a quorum may have been theirs.
+    /// Fetches bytes that no remaining replica has from those that leave: several at once may have been the quorum.
     ///
     /// # Errors
-    /// [`BlobError::Missing`] once so many lack it that no quorum of the voters can have stored it.
+    /// [`BlobError::Missing`] once so many lack the bytes that no quorum of the voters can have stored them.
     async fn pull_from_parting(
         &self,
         shard: ShardId,
@@ -166,7 +166,7 @@ fn is_referred_to(view: &dyn View, sha256: &Sha256Hex) -> bool {
     !view.scan_range(keys::blob_refs_to(sha256), 1).is_empty()
 }
 
-/// Some of what rows refer to, and where to go on.
+/// Some of the bytes that rows refer to, and where to continue.
 fn referred_to(view: &dyn View, after: Option<&Sha256Hex>) -> (Vec<Wanted>, Option<Sha256Hex>) {
     let found = view.scan_range(keys::blob_refs_after(after), CHUNK);
     let mut wanted: Vec<Wanted> = Vec::new();

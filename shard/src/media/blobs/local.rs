@@ -1,6 +1,6 @@
 //! The folder of one node: `<aa>/<sha256>`, where `aa` are the hash's first characters, and temporary files in `tmp`.
 //!
-//! All of it waits for the disk: called where that holds nobody up.
+//! Everything here waits for the disk, and is called on threads where that blocks nobody.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -21,13 +21,13 @@ use tokio::io::AsyncReadExt;
 
 use super::BlobError;
 
-/// How long a comparison of a file with its hash counts, while the file looks unchanged.
+/// How long a check of a file against its hash is valid, while the file looks unchanged.
 const VERIFIED_FOR: Duration = Duration::from_secs(600);
 
-/// Comparisons that are remembered.
+/// Checks that are remembered.
 const MOST_VERIFIED: usize = 20_000;
 
-/// By what a file is known to be unchanged.
+/// Metadata by which a file is known to be unchanged.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FileStamp {
     size: u64,
@@ -37,13 +37,13 @@ struct FileStamp {
 pub struct Local {
     folder: PathBuf,
     temporary: PathBuf,
-    /// Held while a file is put in place, touched or removed, so that none is removed that was just stored again.
+    /// Held while a file is put in place, renewed or removed, so that none is removed that was just stored again.
     changing: Mutex<()>,
     verified: Mutex<HashMap<Sha256Hex, (FileStamp, Instant)>>,
 }
 
 impl Local {
-    /// Makes the folders, and removes the temporary files of an earlier life.
+    /// Creates the folders, and removes the temporary files of an earlier run.
     pub fn open(folder: PathBuf) -> Result<Self, BlobError> {
         let temporary = folder.join("tmp");
         let made = || -> io::Result<()> {
@@ -70,8 +70,8 @@ impl Local {
         self.path(sha256).is_file()
     }
 
-    /// Puts a complete temporary file, whose bytes are known to have this hash, in its place, safe from a crash. A good
-    /// file that is there already is marked as stored anew instead.
+    /// Durably moves a complete temporary file, whose bytes are known to have this hash, to its place. If a good file
+    /// is there already, that one is renewed instead.
     pub fn adopt(&self, from: &Path, sha256: &Sha256Hex) -> Result<(), BlobError> {
         if self.renew(sha256)? {
             return Ok(());
@@ -96,7 +96,7 @@ impl Local {
         put().map_err(BlobError::of_disk)
     }
 
-    /// Marks a good file as stored anew; false when there is none.
+    /// Marks a good file as just stored; false if there is none.
     pub fn renew(&self, sha256: &Sha256Hex) -> Result<bool, BlobError> {
         if self.verify(sha256)?.is_none() {
             return Ok(false);
@@ -114,10 +114,10 @@ impl Local {
         }
     }
 
-    /// The size of a file whose bytes have their hash; `None` when there is none. A damaged one is removed: it is
-    /// fetched again from another replica.
+    /// The size of a file whose bytes have their hash; `None` if there is none. A damaged file is removed, and fetched
+    /// again from another replica.
     pub fn verify(&self, sha256: &Sha256Hex) -> Result<Option<u64>, BlobError> {
-        // What another node names leads to no file but those of this folder: what is not its hash is removed.
+        // A name from another node must lead to no file outside this folder, since a file of another hash is removed.
         if !sha256.is_well_formed() {
             return Ok(None);
         }
@@ -139,7 +139,7 @@ impl Local {
             tracing::error!(path = %path.display(), "damaged media was found and removed");
             metrics::counter!("gateway_media_damaged_total").increment(1);
             let _changing = self.changing.lock();
-            // The file may have been stored anew meanwhile, and then stays.
+            // A file that was stored again meanwhile stays.
             if stamp_of(&path).is_some_and(|found| found == now) {
                 fs::remove_file(&path).map_err(BlobError::of_disk)?;
             }
@@ -165,7 +165,7 @@ impl Local {
         Ok(piece.into())
     }
 
-    /// A range of a good file, read as it is taken. The file may be removed meanwhile.
+    /// A range of a good file, read on demand. The file may be removed meanwhile.
     pub fn stream(&self, sha256: &Sha256Hex, range: Range<u64>) -> Result<ByteStream, BlobError> {
         let file = tokio::fs::File::from_std(self.open_at(sha256, range.start)?);
         let pieces = try_unfold((file, range.end - range.start), async |(mut file, left)| {
@@ -190,7 +190,7 @@ impl Local {
         Ok(file)
     }
 
-    /// Calls `with` for the hashes of files that have not been stored for `grace`, one after the other: there may be millions.
+    /// Calls `with` for each hash whose file has not been stored for `grace`: there may be millions.
     pub fn each_old(&self, grace: Duration, mut with: impl FnMut(Sha256Hex) -> io::Result<()>) -> io::Result<()> {
         for part in fs::read_dir(&self.folder)? {
             let part = part?.path();
@@ -199,7 +199,7 @@ impl Local {
             }
             for file in fs::read_dir(part)? {
                 let file = file?;
-                // One that has gone meanwhile is not old.
+                // A file that is gone meanwhile is not old.
                 let is_old = stamp_of(&file.path()).is_some_and(|stamp| is_older(stamp.modified, grace));
                 if is_old && let Ok(name) = file.file_name().into_string() {
                     with(Sha256Hex(name))?;
@@ -223,7 +223,7 @@ impl Local {
 }
 
 fn is_older(modified: SystemTime, grace: Duration) -> bool {
-    // A time in the future counts as young.
+    // A time in the future counts as recent.
     modified.elapsed().is_ok_and(|age| age >= grace)
 }
 

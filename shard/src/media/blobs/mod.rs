@@ -1,8 +1,8 @@
 //! Bytes by their SHA-256: in a folder of each replica, or in a bucket.
 //!
-//! Order that makes it safe: the bytes are on disk (file and folder synced) at a quorum of the shard's replicas before a
-//! row refers to them, and they go only when no row of any shard here refers to them and nobody has stored them again
-//! for a while. So a crash leaves bytes that nobody refers to, which the gc removes, and never a row without bytes.
+//! The order makes this safe: bytes are on disk (file and folder synced) at a quorum of the shard's replicas before a
+//! row refers to them, and are removed only when no row of any shard here refers to them and they have not been stored
+//! again for a while. So a crash may leave bytes without a row, which the gc removes, but never a row without bytes.
 
 mod bucket;
 mod gc;
@@ -33,13 +33,13 @@ use self::local::Local;
 use super::spool::{For, Places, Spool, SpoolError, Spooled};
 use crate::bucket::{Bucket, BucketConfig};
 
-/// How long bytes look for a quorum of replicas that take them.
+/// Timeout for a quorum of replicas to store bytes.
 const KEEP_PATIENCE: Duration = Duration::from_secs(20);
 
-/// Between two tries at a replica that did not answer.
+/// Pause between two tries at a replica that did not answer.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// What reading bytes comes to: they come in pieces.
+/// The bytes as a stream of pieces, or why they cannot be read.
 pub type Opened = Result<ByteStream, BlobError>;
 
 /// Why bytes cannot be stored or read.
@@ -58,7 +58,7 @@ pub enum BlobError {
 }
 
 impl BlobError {
-    /// What an error of the file system means.
+    /// Maps an error of the file system.
     pub(super) fn of_disk(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound => Self::Missing,
@@ -96,16 +96,16 @@ pub enum Place {
 /// How bytes are kept.
 #[derive(Clone, Debug)]
 pub struct BlobsConfig {
-    /// This node's folder for bytes; temporary files lie in it too.
+    /// This node's folder for bytes and temporary files.
     pub folder: PathBuf,
     pub place: Place,
-    /// How often a node looks for bytes that it lacks, and for those that nobody refers to.
+    /// How often a node looks for bytes that it lacks, and for orphans, which no row refers to.
     pub gc_every: Duration,
-    /// How long bytes that nobody refers to stay: longer than a request takes from storing them to its commit.
+    /// How long orphans stay: longer than a request takes from storing bytes to its commit.
     pub orphan_grace: Duration,
 }
 
-/// The store, as one node has it.
+/// The store on one node.
 pub struct Blobs {
     node: NodeId,
     local: Arc<Local>,
@@ -114,21 +114,21 @@ pub struct Blobs {
     directory: Arc<Directory>,
     host: Arc<Host>,
     incoming: Places,
-    /// Transfers from other replicas that run at once.
+    /// Permits of transfers from other replicas.
     pulls: Semaphore,
     config: BlobsConfig,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
 
-/// Transfers from other replicas that run at once on a node.
+/// Maximum concurrent transfers from other replicas on a node.
 const MOST_PULLS: usize = 16;
 
 impl Blobs {
-    /// Makes the folders, removes what a crash left half done, serves other replicas, and starts the gc.
+    /// Creates the folders, removes what a crash left unfinished, serves other replicas, and starts the gc.
     ///
     /// # Errors
-    /// When the folder cannot be written, or the bucket's settings make no sense.
+    /// If the folder cannot be written, or the bucket's settings are invalid.
     pub async fn start(
         config: BlobsConfig,
         host: Arc<Host>,
@@ -162,7 +162,7 @@ impl Blobs {
         Ok(blobs)
     }
 
-    /// Stops what runs beside the requests.
+    /// Stops the background tasks.
     pub async fn stop(&self) {
         self.stop.cancel();
         self.tasks.close();
@@ -172,18 +172,17 @@ impl Blobs {
     /// A temporary file to stream bytes of unknown length into.
     ///
     /// # Errors
-    /// [`SpoolError::Busy`], [`BlobError::NoSpace`] where there is little room, and what the disk says.
+    /// [`SpoolError::Busy`], [`BlobError::NoSpace`] if little disk space is left, and errors of the disk.
     pub async fn spool(&self, whom: For) -> Result<Spool, SpoolError> {
         Spool::create(self.local.temporary(), &self.incoming, whom, self.host.room().clone()).await
     }
 
-    /// Stores bytes so that a row of the shard may refer to them. Whoever commits such a row stores them first, also
-    /// when they have been stored before: it is what keeps the gc away. When it returns, any minority of the shard's
-    /// replicas may be lost.
+    /// Stores bytes so that a row of the shard may refer to them. Must precede every commit of such a row, even if the
+    /// bytes were stored before: this keeps the gc away. Afterwards any minority of the replicas may be lost.
     ///
     /// # Errors
-    /// [`BlobError::NoSpace`], or [`BlobError::Unavailable`] when no quorum has taken them in time; some may have, and
-    /// remove them later.
+    /// [`BlobError::NoSpace`], or [`BlobError::Unavailable`] if no quorum has stored the bytes in time; some replicas
+    /// may have, and remove them later.
     pub async fn keep(self: &Arc<Self>, shard: ShardId, spooled: Spooled) -> Result<Sha256Hex, BlobError> {
         let sha256 = spooled.sha256.clone();
         if let Some(bucket) = &self.bucket {
@@ -198,7 +197,7 @@ impl Blobs {
         Ok(sha256)
     }
 
-    /// Has a quorum of the shard's replicas store what lies here; the others go on by themselves.
+    /// Has a quorum of the shard's replicas store local bytes; the others go on in the background.
     async fn spread(self: &Arc<Self>, shard: ShardId, sha256: &Sha256Hex, size: u64) -> Result<(), BlobError> {
         let replicas = self.replicas(shard);
         let wanted = replicas.len() / 2 + 1;
@@ -210,7 +209,7 @@ impl Blobs {
             self.tasks.spawn(async move {
                 let taking = blobs.have_taken(node, &sha256, size, deadline);
                 let taken = blobs.stop.run_until_cancelled(taking).await;
-                // Nobody waits any more once a quorum has it.
+                // Nobody waits any more once a quorum has the bytes.
                 let _ = done.send(taken.unwrap_or_else(|| Err(BlobError::Unavailable("this node stops".into())))).await;
             });
         }
@@ -227,7 +226,7 @@ impl Blobs {
         Ok(())
     }
 
-    /// Has one replica store what lies here, trying again until the deadline.
+    /// Has one replica store local bytes, and retries until the deadline.
     async fn have_taken(&self, node: NodeId, hash: &Sha256Hex, size: u64, deadline: Instant) -> Result<(), BlobError> {
         loop {
             match self.ask_to_take(node, hash, size, deadline).await {
@@ -239,12 +238,12 @@ impl Blobs {
         }
     }
 
-    /// Reads a range of bytes, wherever they are: here, at another replica, or in the bucket. What is read was
-    /// compared with its hash where it lies. That the bytes can be had is known when this returns.
+    /// Reads a range of bytes from here, another replica, or the bucket. The bytes are checked against their hash where
+    /// they are stored. When this returns, they are known to be available.
     ///
     /// # Errors
-    /// [`BlobError::Missing`] when every replica was asked and has them not, [`BlobError::Unavailable`] when one could
-    /// not be asked. The stream fails when the last replica goes while it is read.
+    /// [`BlobError::Missing`] if every replica was asked and none has them, [`BlobError::Unavailable`] if one could not
+    /// be asked. The stream fails if the last replica goes away while it is read.
     pub async fn open(self: &Arc<Self>, shard: ShardId, sha256: &Sha256Hex, range: Range<u64>) -> Opened {
         if range.is_empty() {
             return Ok(futures::stream::empty().boxed());
@@ -259,24 +258,24 @@ impl Blobs {
         }
     }
 
-    /// The other nodes that are to hold a shard's bytes.
+    /// The other nodes that should hold a shard's bytes.
     fn others(&self, shard: ShardId) -> Vec<NodeId> {
         self.replicas(shard).into_iter().filter(|node| *node != self.node).collect()
     }
 
-    /// The other nodes that a shard is still moving away from: some of its voters, who may be the only ones with its bytes.
+    /// The other voters that a shard is moving away from, which may be the only ones with its bytes.
     fn parting(&self, shard: ShardId, voters: &BTreeSet<NodeId>) -> Vec<NodeId> {
         let placed = self.replicas(shard);
         voters.iter().copied().filter(|node| *node != self.node && !placed.contains(node)).collect()
     }
 
-    /// The nodes that are to hold a shard's bytes.
+    /// The nodes that should hold a shard's bytes.
     fn replicas(&self, shard: ShardId) -> Vec<NodeId> {
         self.directory.read(|state| state.placement.get(&shard).map(|place| place.replicas.clone()).unwrap_or_default())
     }
 }
 
-/// Runs what waits for the disk where it holds nobody up.
+/// Runs work that waits for the disk on a thread where it blocks nobody.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, BlobError> + Send + 'static,
 ) -> Result<T, BlobError> {

@@ -1,6 +1,6 @@
-//! Bytes between replicas: one that is to store some takes them from the node that has them, piece by piece.
+//! Transfers of bytes between replicas: one that has to store bytes pulls them from one that has them, in pieces.
 //!
-//! On a class of connections of its own, so that 25 MB never stand before a forwarded call.
+//! They use a class of connections of their own, so that 25 MB never delay a forwarded call.
 
 use std::io;
 use std::ops::Range;
@@ -19,17 +19,17 @@ use serde::{Deserialize, Serialize};
 
 use super::{BlobError, Blobs, For, Opened, blocking};
 
-/// The service under which replicas ask each other for bytes.
+/// The service for requests about bytes between replicas.
 const BLOB_SERVICE: u16 = 272;
 
-/// How long all of a transfer may take, with the wait for its turn: a node that gives each piece at the last moment keeps its place
-/// no longer.
+/// Timeout of a whole transfer, including the wait for its turn: a node that sends each piece at the last moment keeps
+/// its place no longer.
 const PULL_PATIENCE: Duration = Duration::from_secs(120);
 
-/// How long a piece may take.
+/// Timeout of a piece.
 const PIECE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Pieces of one transfer on their way at once.
+/// Pieces of one transfer in flight at once.
 const PIECES_AHEAD: usize = 4;
 
 /// The format of [`Request`].
@@ -45,7 +45,7 @@ struct Request {
 
 #[derive(Serialize, Deserialize)]
 enum RequestKind {
-    /// Store the bytes: take them from the sender of the request, unless they are there.
+    /// Store the bytes: pull them from the sender of the request, unless they are here.
     Take { size: u64 },
     /// Send a part of the bytes.
     Read { offset: u64, length: u64 },
@@ -53,7 +53,7 @@ enum RequestKind {
 
 #[derive(Serialize, Deserialize)]
 enum Answer {
-    /// The bytes are there, on disk, and have their hash.
+    /// The bytes are on disk and have their hash.
     Stored,
     Piece(Bytes),
     Missing,
@@ -61,12 +61,12 @@ enum Answer {
     Failed(String),
 }
 
-/// Serves the other replicas for as long as the store lives.
+/// Serves the other replicas as long as the store lives.
 pub(super) fn serve(blobs: &Arc<Blobs>) {
     blobs.peers.serve(BLOB_SERVICE, Arc::new(Service(Arc::downgrade(blobs))));
 }
 
-/// Holds no store alive that has been stopped.
+/// Does not keep a stopped store alive.
 struct Service(Weak<Blobs>);
 
 #[async_trait]
@@ -126,7 +126,7 @@ impl Blobs {
         blocking(move || local.adopt(spooled.path(), &at)).await
     }
 
-    /// Asks a replica to store what lies here.
+    /// Asks a replica to store local bytes.
     pub(super) async fn ask_to_take(
         &self,
         node: NodeId,
@@ -140,7 +140,7 @@ impl Blobs {
         }
     }
 
-    /// Opens bytes that are not here. A replica of the shard stores them too, beside it.
+    /// Opens bytes that are not here, at the other replicas of the shard or at voters that it is moving away from.
     pub(super) async fn open_elsewhere(
         self: &Arc<Self>,
         shard: ShardId,
@@ -151,7 +151,7 @@ impl Blobs {
         if let Some(group) = self.host.group(shard) {
             others.extend(self.parting(shard, &group.members().voters));
         }
-        // The first piece tells whether they can be had at all.
+        // The first piece tells whether the bytes are available at all.
         let length = (range.end - range.start).min(MEDIA_PIECE as u64);
         let reader = self.reader(others, sha256);
         let first = reader.piece(range.start, length).await?;
@@ -164,7 +164,7 @@ impl Blobs {
     }
 }
 
-/// Reads pieces of the same bytes from whichever node has them.
+/// Reads pieces of the same bytes from any node that has them.
 #[derive(Clone)]
 struct Reader {
     peers: Arc<Peers>,

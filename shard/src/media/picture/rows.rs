@@ -1,5 +1,5 @@
-//! A large PNG, whose square is made smaller as its rows are read: a few KiB may stand for 200 MB of pixels, and a row of them is
-//! there at a time, with pauses in between.
+//! Shrinks the square of a large PNG while its rows are read: a few KiB may stand for 200 MB of pixels, so one row is
+//! in memory at a time, with pauses in between.
 
 use std::io::{BufRead, Seek};
 
@@ -16,7 +16,7 @@ impl From<DecodingError> for Unfit {
     }
 }
 
-/// The square of a PNG, with eight bits a sample. `None` for one whose rows do not come in their order.
+/// The square of a PNG, with eight bits per sample. `None` if its rows are interlaced.
 pub(super) fn shrunk(source: impl BufRead + Seek, square: &Square) -> Result<Option<DynamicImage>, Unfit> {
     let mut decoder = Decoder::new_with_limits(source, Limits { bytes: MOST_BESIDE as usize });
     decoder.set_ignore_text_chunk(true);
@@ -29,7 +29,7 @@ pub(super) fn shrunk(source: impl BufRead + Seek, square: &Square) -> Result<Opt
     let (mut means, mut pauses) = (Means::new(square, color.samples()), Pauses::default());
     let of_square = square.top..square.top + square.side;
     let mut rows = 0;
-    // All are read: damage behind the square is damage, too.
+    // All rows are read: damage behind the square is damage, too.
     while let Some(row) = reader.next_row()? {
         pauses.take();
         if of_square.contains(&rows) {
@@ -46,7 +46,7 @@ pub(super) fn shrunk(source: impl BufRead + Seek, square: &Square) -> Result<Opt
         ColorType::GrayscaleAlpha => ImageBuffer::from_raw(SHRUNK, SHRUNK, made).map(DynamicImage::ImageLumaA8),
         ColorType::Rgb => ImageBuffer::from_raw(SHRUNK, SHRUNK, made).map(DynamicImage::ImageRgb8),
         ColorType::Rgba => ImageBuffer::from_raw(SHRUNK, SHRUNK, made).map(DynamicImage::ImageRgba8),
-        // The decoder expands palettes, so this does not come.
+        // The decoder expands palettes, so this does not occur.
         ColorType::Indexed => None,
     };
     shrunk.map(Some).ok_or(Unfit::Damaged)

@@ -1,13 +1,13 @@
-//! The part of a picture that is shown: what is large is made smaller in a simple way first.
+//! The part of a picture that is shown: a large one is first shrunk by averaging boxes of pixels.
 
 use image::{DynamicImage, ImageBuffer, Pixel, imageops};
 
 use super::FULL;
 use crate::media::workshop::Pauses;
 
-/// What is wider is made smaller, ...
+/// A square wider than this is shrunk before it is scaled.
 const LARGE: u32 = 3 * FULL;
-/// ... and then is so wide.
+/// Width of a shrunk square.
 pub(super) const SHRUNK: u32 = 2 * FULL;
 
 /// A square within a picture.
@@ -18,22 +18,22 @@ pub(super) struct Square {
 }
 
 impl Square {
-    /// Whether it is made smaller in a simple way.
+    /// Whether the square is shrunk before it is scaled.
     pub fn is_large(&self) -> bool {
         self.side > LARGE
     }
 
-    /// What of a picture is in it, of a size that can be scaled well: that takes memory by the width of what is scaled.
+    /// The square's content, in a size that can be scaled well: scaling takes memory by the width of its source.
     pub fn of(&self, whole: &DynamicImage) -> DynamicImage {
         if self.is_large() { self.shrunk(whole) } else { self.copied(whole) }
     }
 
-    /// A copy with eight bits a sample.
+    /// A copy with eight bits per sample.
     fn copied(&self, whole: &DynamicImage) -> DynamicImage {
         DynamicImage::ImageRgba8(imageops::crop_imm(whole, self.left, self.top, self.side, self.side).to_image())
     }
 
-    /// Made smaller in a simple way.
+    /// Shrinks the square to [`SHRUNK`].
     fn shrunk(&self, whole: &DynamicImage) -> DynamicImage {
         use DynamicImage as Of;
         let means = match whole {
@@ -67,13 +67,13 @@ impl Square {
     }
 }
 
-/// A square as it becomes smaller: each pixel is the mean of a box of pixels. It takes row by row what is stored, as there may be 50
-/// million, and the library would look at the kind and the bounds of each.
+/// A square while it is shrunk: each pixel is the mean of a box of pixels. Takes the stored rows one by one, as there
+/// may be 50 million pixels, and the library would check the kind and the bounds of each.
 pub(super) struct Means<S> {
     left: usize,
     side: usize,
     channels: usize,
-    /// Of the row of boxes that is under way.
+    /// Sums of the current row of boxes.
     sums: Vec<u32>,
     rows: usize,
     pub made: Vec<S>,
@@ -92,7 +92,7 @@ impl<S: Copy + Into<u32> + TryFrom<u32>> Means<S> {
         }
     }
 
-    /// The next row of the square, with all that stands beside the square in it.
+    /// Adds the next row of the square, given as the whole row of the picture.
     pub fn take(&mut self, row: &[S]) {
         let (side, channels) = (self.side, self.channels);
         let edge = |nth: usize| nth * side / SHRUNK as usize;

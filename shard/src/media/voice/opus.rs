@@ -1,4 +1,4 @@
-//! Samples at 48 kHz into Opus in Ogg (RFC 6716, RFC 7845), page by page.
+//! Encodes samples at 48 kHz as Opus in Ogg (RFC 6716, RFC 7845), page by page.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -9,32 +9,32 @@ use ropus::{Application, Bitrate, Channels, Encoder};
 
 use super::RATE;
 
-/// Bits a second: speech needs no more.
+/// Bits per second: speech needs no more.
 const BITRATE: u32 = 32_000;
 
-/// Of 10. What is above it is hardly heard in speech, and takes time.
+/// Of 10. More is hardly heard in speech, and takes time.
 const COMPLEXITY: u8 = 5;
 
-/// 20 ms.
+/// Samples in a frame of 20 ms.
 const FRAME: usize = RATE as usize / 50;
 
-/// No packet of one frame is longer (RFC 6716, section 3.2.1).
+/// Maximum bytes of a packet with one frame (RFC 6716, section 3.2.1).
 const LONGEST_PACKET: usize = 1_275;
 
-/// A page holds a second: what a reader may have to skip to find its place.
+/// A page holds a second, which a reader may have to skip to find its place.
 const FRAMES_A_PAGE: u64 = 50;
 
-/// No page of Ogg is longer (RFC 3533, section 6).
+/// Maximum bytes of an Ogg page (RFC 3533, section 6).
 const LONGEST_OGG_PAGE: u64 = 65_307;
 
-/// The first page with what Opus says of itself: the head of a page with one packet, and the packet up to what the decoder skips.
+/// The beginning of the first page: the head of a page with one packet, and the packet up to the decoder's pre-skip.
 const OPENING: usize = 28 + 12;
 
-/// Names the encoder in the file.
+/// The encoder's name in the file.
 const VENDOR: &[u8] = b"gateway";
 
-/// How much sound a file of Opus in Ogg holds, in samples: what its last page says, less what the decoder skips. `None` where it
-/// says nothing of the kind.
+/// How much sound an Opus file in Ogg holds, in samples: the position of its last page, less the decoder's pre-skip.
+/// `None` if the file does not tell.
 pub fn length(path: &Path) -> io::Result<Option<u64>> {
     let mut file = File::open(path)?;
     let mut opening = [0; OPENING];
@@ -51,16 +51,16 @@ fn length_by(opening: &[u8; OPENING], end: &[u8]) -> Option<u64> {
     let is_page = |page: &&[u8]| page.starts_with(b"OggS\0") && page.get(14..18) == Some(serial);
     let last = (0..end.len()).rev().map(|place| &end[place..]).find(is_page)?;
     let position = u64::from_le_bytes(*last[6..].first_chunk()?);
-    // On a page on which no packet ends, no sound does.
+    // No packet ends on a page with this position, and so no sound.
     if position == u64::MAX { None } else { position.checked_sub(skipped.into()) }
 }
 
-/// A file that is being made. What is made of it so far is taken with [`OpusFile::take`].
+/// A file that is being made. [`OpusFile::take`] takes its finished part.
 pub struct OpusFile {
     encoder: Encoder,
     pages: PacketWriter<'static, Vec<u8>>,
     serial: u32,
-    /// Samples that do not make a frame yet.
+    /// Samples that do not fill a frame yet.
     samples: Vec<f32>,
     /// How much sound went in, in samples.
     length: u64,
@@ -70,14 +70,14 @@ pub struct OpusFile {
 }
 
 impl OpusFile {
-    /// `serial` names the stream within the file (RFC 3533).
+    /// `serial` identifies the stream within the file (RFC 3533).
     pub fn new(serial: u32) -> io::Result<Self> {
         let builder = Encoder::builder(RATE, Channels::Mono, Application::Voip);
         let builder = builder.bitrate(Bitrate::Bits(BITRATE)).complexity(COMPLEXITY);
         let encoder = builder.build().map_err(io::Error::other)?;
         let mut pages = PacketWriter::new(Vec::new());
         let skip = u16::try_from(encoder.lookahead()).map_err(io::Error::other)?;
-        // Version 1, one channel, what the decoder leaves out at the beginning, the rate that came in, gain, mapping.
+        // Version 1, one channel, pre-skip, input rate, gain, mapping.
         let head = [b"OpusHead\x01\x01".as_slice(), &skip.to_le_bytes(), &RATE.to_le_bytes(), &[0; 3]].concat();
         pages.write_packet(head, serial, PacketWriteEndInfo::EndPage, 0)?;
         let named = (VENDOR.len() as u32).to_le_bytes();
@@ -104,7 +104,7 @@ impl OpusFile {
         Ok(())
     }
 
-    /// Ends the file. The encoder lags behind by what the decoder skips: silence pushes out the last of the sound, and
+    /// Ends the file. The encoder lags behind by the decoder's pre-skip: silence pushes out the last of the sound, and
     /// the last position says where the sound ends.
     pub fn finish(&mut self) -> io::Result<()> {
         let end = self.length + u64::from(self.encoder.lookahead());
@@ -116,7 +116,7 @@ impl OpusFile {
         self.write(PacketWriteEndInfo::EndStream, end)
     }
 
-    /// The pages since the last time.
+    /// The pages since the last call.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(self.pages.inner_mut())
     }
@@ -134,7 +134,7 @@ impl OpusFile {
         Ok(())
     }
 
-    /// Writes the packet that waits. `position` is where the sound stands after it.
+    /// Writes the packet that waits. `position` is that of the sound after it.
     fn write(&mut self, how: PacketWriteEndInfo, position: u64) -> io::Result<()> {
         match self.packet.take() {
             Some(packet) => self.pages.write_packet(packet, self.serial, how, position),

@@ -1,4 +1,4 @@
-//! One channel of sound from any rate to 48 kHz, piece by piece.
+//! Resamples one channel of sound from any rate to 48 kHz, piece by piece.
 
 use std::f64::consts::PI;
 
@@ -7,16 +7,16 @@ use super::RATE;
 /// Zero crossings of the kernel on either side, at the lower of the two rates.
 const CROSSINGS: f64 = 16.0;
 
-/// Steps of the kernel's table between two samples that come in. Its grain is far below what Opus leaves of speech.
+/// Steps of the kernel's table between two input samples. Their error is far below what Opus leaves of speech.
 const STEPS: usize = 512;
 
-/// A windowed sinc: what lies above the lower rate's half is cut off and not folded back into what is heard.
+/// A windowed sinc: frequencies above half of the lower rate are cut off, and not aliased into what is heard.
 pub struct Resampler {
     rate: u64,
-    /// Samples on either side that weigh on one that goes out.
+    /// Input samples on either side that contribute to an output sample.
     reach: usize,
     kernel: Vec<f32>,
-    /// What came in and is still needed; its first sample is number `start - reach` of the sound.
+    /// Input that is still needed; its first sample is number `start - reach` of the sound.
     held: Vec<f32>,
     start: u64,
     taken: u64,
@@ -24,11 +24,11 @@ pub struct Resampler {
 }
 
 impl Resampler {
-    /// `rate` is in samples a second and not 0.
+    /// `rate` is in samples per second and not 0.
     pub fn new(rate: u32) -> Self {
         let ratio = (f64::from(RATE) / f64::from(rate)).min(1.0);
         let reach = (CROSSINGS / ratio).ceil();
-        // A little below the half, for the kernel's slope.
+        // A little below the half of the rate, because of the kernel's slope.
         let cutoff = ratio * 0.95;
         let weight = |step: usize| {
             let time = step as f64 / STEPS as f64;
@@ -49,7 +49,7 @@ impl Resampler {
         }
     }
 
-    /// Takes samples, and adds those that are complete by them to `out`.
+    /// Takes input, and appends the output that it completes to `out`.
     pub fn push(&mut self, samples: &[f32], out: &mut Vec<f32>) {
         self.taken += samples.len() as u64;
         if self.rate == u64::from(RATE) {
@@ -61,7 +61,7 @@ impl Resampler {
         self.give(self.length(), out);
     }
 
-    /// Adds the rest of the sound.
+    /// Appends the rest of the sound.
     pub fn finish(&mut self, out: &mut Vec<f32>) {
         if self.given < self.length() {
             self.held.resize(self.held.len() + 2 * self.reach, 0.0);
@@ -69,7 +69,7 @@ impl Resampler {
         }
     }
 
-    /// How long the sound is so far, in samples that go out.
+    /// How long the sound is so far, in output samples.
     fn length(&self) -> u64 {
         (self.taken * u64::from(RATE)).div_ceil(self.rate)
     }
@@ -78,7 +78,7 @@ impl Resampler {
         while self.given < until {
             let time = self.given * self.rate;
             let place = time / u64::from(RATE);
-            // The sample before the point in time, in `held`.
+            // Index in `held` of the sample before this point in time.
             let at = (place - self.start) as usize + self.reach;
             if at + self.reach >= self.held.len() {
                 break;

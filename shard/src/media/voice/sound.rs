@@ -1,4 +1,4 @@
-//! Sound in any form that is known, as one channel of samples, packet by packet.
+//! Decodes sound of any known format to one channel of samples, packet by packet.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ use symphonia::core::meta::MetadataOptions;
 use super::{VoiceError, vorbis};
 use crate::media::blobs::BlobError;
 
-/// Samples a second of what is taken. Beyond them the numbers in a file are damage or malice, and cost memory and time.
+/// Accepted samples per second. Beyond them the numbers in a file are damage or malice, and cost memory and time.
 const RATES: std::ops::RangeInclusive<u32> = 4_000..=384_000;
 
 /// A file that is being decoded.
@@ -24,16 +24,16 @@ pub struct Sound {
     format: Box<dyn FormatReader>,
     decoder: Box<dyn AudioDecoder>,
     track: u32,
-    /// Known from the first packet on; one file has one.
+    /// Known from the first packet on; a file has only one.
     rate: Option<u32>,
-    /// Packets that were damaged, less those that were not.
+    /// Number of damaged packets, less that of good ones.
     damage: i64,
     interleaved: Vec<f32>,
 }
 
 impl Sound {
     /// # Errors
-    /// [`VoiceError::Unfit`] for bytes that no decoder takes, and what the disk says.
+    /// [`VoiceError::Unfit`] for bytes that no decoder accepts, and errors of the disk.
     pub fn open(path: &Path) -> Result<Self, VoiceError> {
         let file = File::open(path).map_err(BlobError::of_disk)?;
         let stream = MediaSourceStream::new(Box::new(file), Default::default());
@@ -53,11 +53,11 @@ impl Sound {
         Ok(Self { format, decoder, track, rate: None, damage: 0, interleaved: Vec::new() })
     }
 
-    /// The next packet's samples into `mono`, all channels mixed, and their rate; `None` at the end. A file that was
-    /// cut short ends where it was cut; damaged packets are left out as players do, unless they are the most.
+    /// Decodes the next packet into `mono`, all channels mixed, and returns its rate; `None` at the end. A file that
+    /// was cut short ends there; damaged packets are skipped, as players do, unless they are the majority.
     ///
     /// # Errors
-    /// [`VoiceError::Unfit`], and what the disk says.
+    /// [`VoiceError::Unfit`], and errors of the disk.
     pub fn next(&mut self, mono: &mut Vec<f32>) -> Result<Option<u32>, VoiceError> {
         loop {
             let packet = match self.format.next_packet() {
@@ -88,7 +88,7 @@ impl Sound {
             self.rate = Some(rate);
             decoded.copy_to_vec_interleaved(&mut self.interleaved);
             mono.clear();
-            // A number in a damaged file may be none.
+            // A sample of a damaged file may be NaN or infinite.
             let mix = |frame: &[f32]| Some(frame.iter().sum::<f32>() / channels as f32).filter(|sum| sum.is_finite());
             mono.extend(
                 self.interleaved.chunks_exact(channels).map(|frame| mix(frame).unwrap_or(0.0).clamp(-1.0, 1.0)),
@@ -97,8 +97,8 @@ impl Sound {
         }
     }
 
-    /// Whether its packets, none of which is decoded, take more than so many seconds. A file that is damaged is as long as what
-    /// comes before that.
+    /// Whether the packets, which are not decoded, take more than this many seconds. Of a damaged file, only the part
+    /// before the damage counts.
     pub fn exceeds(mut self, seconds: u64) -> bool {
         let track = self.format.tracks().iter().find(|track| track.id == self.track);
         let Some(base) = track.and_then(|track| track.time_base) else { return false };
@@ -125,7 +125,7 @@ fn unknown() -> VoiceError {
     VoiceError::Unfit(Violation::new(IssueCode::Format, message))
 }
 
-/// A decoder's complaint is about the bytes, but for what the disk says.
+/// A decoder's error is about the bytes, unless it comes from the disk.
 fn unfit(error: Error) -> VoiceError {
     match error {
         Error::IoError(error) if error.raw_os_error().is_some() && error.kind() != io::ErrorKind::InvalidInput => {

@@ -1,26 +1,26 @@
-//! What a Vorbis decoder would take of memory, told from its headers before there is one. A codebook of a few bytes may stand for
-//! 16 MiB of numbers, and a header has up to 256 of them.
+//! Estimates from its headers how much memory a Vorbis decoder would take, before there is one. A codebook of a few
+//! bytes may stand for 16 MiB of numbers, and a header has up to 256 of them.
 
-/// The identification header, and how the setup header behind it begins.
+/// Length of the identification header, and the beginning of the setup header behind it.
 const IDENTIFICATION: usize = 30;
 const SETUP: &[u8] = b"\x05vorbis";
 
-/// How a codebook begins.
+/// The beginning of a codebook.
 const SYNC: u32 = 0x56_43_42;
 
-/// What all codebooks may take together, in bytes. Those that encoders write take some hundreds of KiB.
+/// Maximum bytes of all codebooks together. Those that encoders write take some hundred KiB.
 const MOST: u64 = 32 << 20;
 
-/// What a codeword takes beside its numbers, in the tables that find it.
+/// Bytes that a codeword takes besides its numbers, in the lookup tables.
 const CODEWORD: u64 = 32;
 
-/// Whether a decoder by these headers stays within bounds. What is no header of this kind does not.
+/// Whether a decoder with these headers stays within bounds; false if they are no such headers.
 pub fn is_bounded(headers: &[u8]) -> bool {
     let setup = headers.get(IDENTIFICATION..).and_then(|setup| setup.strip_prefix(SETUP));
     setup.and_then(|setup| codebooks(&mut Bits::of(setup))).is_some()
 }
 
-/// Reads over the codebooks (as the specification Vorbis I has them); `None` when they are damaged, or take too much.
+/// Bytes that the codebooks take (parsed by the specification Vorbis I); `None` if they are damaged, or take too much.
 fn codebooks(bits: &mut Bits<'_>) -> Option<u64> {
     let mut taken = 0;
     for _ in 0..=bits.read(8)? {
@@ -82,7 +82,7 @@ fn side(entries: u32, dimensions: u32) -> u64 {
     }
 }
 
-/// Bits of a header, the lowest of each byte first.
+/// Reads bits of a header, the lowest of each byte first.
 struct Bits<'a> {
     bytes: &'a [u8],
     at: u64,
@@ -93,7 +93,7 @@ impl<'a> Bits<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// At most 32 of them, as a number.
+    /// Reads at most 32 bits as a number.
     fn read(&mut self, count: u32) -> Option<u32> {
         let mut number = 0;
         for place in 0..count {
@@ -130,7 +130,7 @@ mod tests {
             [(24, SYNC), (16, dimensions), (24, entries), (1, 1), (5, length - 1)]
                 .into_iter()
                 .for_each(|(count, number)| self.put(count, number));
-            // All of them at once.
+            // All entries at once.
             self.put(length + 1, entries);
             [(4, 1), (32, 0), (32, 0), (4, 0), (1, 0)].into_iter().for_each(|(count, number)| self.put(count, number));
             self.put(side(entries, dimensions) as u32, 0);

@@ -1,5 +1,5 @@
-//! What would stay for ever: the rows of deleted channels, and the phone addresses behind LIDs. Each has a time and a
-//! number; whichever is reached first ends it. With the third format and later.
+//! Expiry of rows that would otherwise stay forever: those of deleted channels, and the phone addresses of LIDs. Each
+//! has a maximum age and a maximum number. From the third format on.
 
 use std::sync::Arc;
 
@@ -20,15 +20,15 @@ fn is_known(owner: &Owner) -> bool {
     owner.node.directory.format() >= Format::THIRD
 }
 
-/// Expires the rows of channels that are wiped. They are kept so that a late command finds its channel gone, which
-/// commands are for seconds at most: the directory says the same to whoever asks.
+/// Expires the rows of wiped channels. They are kept so that a late command finds its channel gone; commands are late
+/// by seconds at most, and the directory gives callers the same answer.
 pub async fn expire_deleted(owner: &Arc<Owner>) -> Result<(), LeadershipLost> {
     if !is_known(owner) || !owner.node.directory.is_fresh() {
         return Ok(());
     }
     let retention = &owner.node.retention;
     let before = Timestamp::now().minus(retention.deleted_channels);
-    // By the time of their deletion; one that the directory has deleted for good went with its account long ago.
+    // By time of deletion. A channel that the directory has removed went with its account long ago.
     let mut wiped: Vec<(Timestamp, ChannelId)> = Vec::new();
     let (mut next, end) = keys::channels();
     loop {
@@ -52,8 +52,8 @@ pub async fn expire_deleted(owner: &Arc<Owner>) -> Result<(), LeadershipLost> {
     Ok(())
 }
 
-/// Expires what a channel knows of LIDs. The network tells again who writes; until then a send to a LID whose row is gone
-/// is one to somebody unknown.
+/// Expires a channel's LIDs. The network discloses the LID of an author again; until then, a send to an expired LID is
+/// a send to an unknown recipient.
 pub async fn expire_lids(owner: &Arc<Owner>, channel: ChannelId) -> Result<(), LeadershipLost> {
     if !is_known(owner) {
         return Ok(());
@@ -67,14 +67,14 @@ pub async fn expire_lids(owner: &Arc<Owner>, channel: ChannelId) -> Result<(), L
     Ok(())
 }
 
-/// The LIDs of a channel whose phone address is known, with when that was first seen.
+/// The LIDs of a channel whose phone address is known, and when each was first seen.
 fn learned(view: &dyn View, channel: ChannelId) -> Vec<(Timestamp, Address)> {
     let lids = scan_all(view, keys::lids(channel), STEP);
     lids.filter_map(|(key, row)| Some((decode::<LidRow>(&row).first_seen_at, Address::lid(keys::lid_at_end(&key)?))))
         .collect()
 }
 
-/// What is from before a time, and the oldest where there are more than `most`.
+/// Items from before a time, and the oldest ones beyond `most`.
 fn over<T>(mut all: Vec<(Timestamp, T)>, before: Timestamp, most: usize) -> Vec<T> {
     all.sort_unstable_by_key(|(at, _)| *at);
     let old = all.iter().take_while(|(at, _)| *at < before).count();

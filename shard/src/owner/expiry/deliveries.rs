@@ -1,4 +1,4 @@
-//! Deliveries past their time: delivered ones after 7 days, all others that have ended after 30.
+//! Expiry of deliveries: delivered ones after 7 days, all others that have ended after 30.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::owner::committer::LeadershipLost;
 use crate::records::{DeliveryRow, decode};
 use crate::retention::Expire;
 
-/// How long after it was made a delivery may end; what has not ended is looked at again.
+/// How long after its creation a delivery may end; deliveries that had not ended are examined again.
 const UNTIL_ENDED: Duration = Duration::from_secs(4 * 86_400);
 
 /// How far an endpoint's deliveries have expired.
@@ -25,7 +25,7 @@ pub struct Mark {
     others: Timestamp,
 }
 
-/// Expires the deliveries of all endpoints, deleted ones too.
+/// Expires the deliveries of all endpoints, including deleted ones.
 pub async fn expire_all(owner: &Arc<Owner>, marks: &mut Marks) -> Result<(), LeadershipLost> {
     let (mut next, end) = keys::customer_endpoints();
     loop {
@@ -66,7 +66,7 @@ async fn expire_endpoint(
     Ok(())
 }
 
-/// Expires the deliveries that were made in `[from, before)` and are past their time. Returns where to begin next.
+/// Expires deliveries that were created in `[from, before)` and are over. Returns where to start next.
 async fn expiry(
     owner: &Arc<Owner>,
     endpoint: EndpointId,
@@ -89,7 +89,7 @@ async fn expiry(
     Ok(reached.min(before.minus(UNTIL_ENDED)).max(Timestamp::default()))
 }
 
-/// Deliveries of a range that are past their time, and the key and time of the last one that was looked at.
+/// Deliveries of a range that are over, and the key and time of the last row read.
 fn due(
     view: &dyn View,
     from: &[u8],

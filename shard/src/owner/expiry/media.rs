@@ -1,4 +1,4 @@
-//! Media past its time: the owner finds what is due and lets the shard's log delete it, a little at a time.
+//! Expiry of media: the owner finds due rows and commits their end, a few at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::keys;
 use crate::media::command::MediaCommand;
 use crate::owner::Owner;
 
-/// How often an owner looks for what is due.
+/// How often an owner looks for due rows.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Rows that one entry of the log ends, and the pause after it, so that sends do not feel it.
+/// Rows that one log entry ends, and the pause after it, so that sends are not disturbed.
 const AT_ONCE: usize = 100;
 const PAUSE: Duration = Duration::from_millis(50);
 

@@ -1,6 +1,6 @@
-//! Finds what is past its time and has the state machine delete it, in steps that sends do not feel: a step is small,
-//! shares a log entry with what else is committed, and is followed by a pause; one shard of a node is gone through at a
-//! time. Here messages and moves; the rest apart.
+//! Finds expired rows and has the state machine delete them, in steps that do not disturb sends: a step is small,
+//! shares a log entry with other commits, and is followed by a pause; a node scans one shard at a time. Messages and
+//! status changes are here, the rest in submodules.
 
 mod channels;
 mod deliveries;
@@ -26,40 +26,39 @@ use crate::records::{ChannelRow, MessageRow, decode};
 use crate::retention::Expire;
 use crate::settings::SettingsRow;
 
-/// Rows that one step names.
+/// Rows in one step.
 const STEP: usize = 200;
 
-/// Between two steps.
+/// Pause after a step.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Channels that are looked at in one go.
+/// Channels read at a time.
 const CHANNELS: usize = 128;
 
-/// How long moves of the status machine are kept.
+/// How long status changes are kept.
 const STATUS_CHANGE_LIFE: Duration = Duration::from_secs(90 * 86_400);
 
-/// How long after a message was written it may still wait in the outbox; such a one is passed over, and found again.
+/// Maximum age of a message that still waits in the outbox; such a message is skipped, and found again later.
 const OUTBOX_LIFE: Duration = Duration::from_secs(25 * 3600);
 
 /// How long a message may be on its way into the store.
 const UNDER_WAY: Duration = Duration::from_secs(60);
 
-/// How often everything is looked through from the beginning: the network may bring messages of a time that was looked
-/// through already.
+/// How often everything is scanned from the beginning: the network may deliver older messages later.
 const RESCAN_EVERY: Duration = Duration::from_secs(24 * 3600);
 
-/// How far a channel has expired. Beginning there spares walking over the remains of what was deleted.
+/// How far a channel has expired. Starting there avoids a scan over the tombstones of deleted rows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     bodies: Timestamp,
     messages: Timestamp,
 }
 
-/// Expires the owner's shard every now and then, for as long as it is the owner.
+/// Expires rows of the owner's shard regularly, as long as the ownership lasts.
 pub async fn run(owner: Arc<Owner>) {
     let mut marks = Marks::new();
     loop {
-        // Not at once: whoever has just taken over has more urgent things to do.
+        // Not at once: a new owner has more urgent work.
         tokio::time::sleep(owner.node.retention.expire_every).await;
         let Ok(_permit) = owner.node.expiring.acquire().await else { return };
         if expire_all(&owner, &mut marks).await.is_err() {
@@ -68,11 +67,11 @@ pub async fn run(owner: Arc<Owner>) {
     }
 }
 
-/// How far everything has expired.
+/// How far the shard has expired.
 struct Marks {
     of: HashMap<ChannelId, Mark>,
     of_endpoint: HashMap<EndpointId, deliveries::Mark>,
-    /// Channels whose LIDs were looked through.
+    /// Channels whose LIDs were scanned.
     lids: HashSet<ChannelId>,
     since: Instant,
 }
@@ -123,7 +122,7 @@ async fn expire_channel(owner: &Arc<Owner>, channel: ChannelId, marks: &mut Mark
     }
     // Orders expire like the messages that brought them.
     orders::expiry(owner, channel, gone).await?;
-    // Once in the life of the marks: it reads all that a channel has learned, and an age counts in days.
+    // Once in the life of the marks: this reads all that a channel has learned, and the retention is in days.
     if marks.lids.insert(channel) {
         channels::expire_lids(owner, channel).await?;
     }
@@ -136,7 +135,7 @@ enum Part {
     Messages,
 }
 
-/// Expires a channel's rows of `[from, before)`. Returns the time of the last one, or `from` when there was none.
+/// Expires a channel's rows in `[from, before)`. Returns the time of the last row, or `from` if there was none.
 async fn expire_rows(
     owner: &Arc<Owner>,
     channel: ChannelId,
@@ -163,7 +162,7 @@ async fn expire_rows(
     Ok(reached)
 }
 
-/// The next rows of a range that are to expire, and the key of the last one that was looked at.
+/// The next rows of a range to expire, and the key of the last row read.
 fn due(view: &dyn View, from: &[u8], to: &[u8], part: Part) -> (Vec<Place>, Option<Vec<u8>>) {
     let mut pairs = view.scan(from, to, STEP);
     let last = pairs.last().map(|(key, _)| key.clone());
@@ -181,7 +180,7 @@ async fn expire_status_changes(owner: &Arc<Owner>, id: ChannelId, before: Timest
     in_steps(owner, STEP, due, |changes| Expire::StatusChanges { channel: id, changes }).await
 }
 
-/// Expires what is due, so much at a time, until there is less.
+/// Expires due rows, `most` at a time, until there are fewer.
 async fn in_steps<T: Send + 'static>(
     owner: &Arc<Owner>,
     most: usize,
@@ -200,7 +199,7 @@ async fn in_steps<T: Send + 'static>(
     }
 }
 
-/// Reads where it holds nobody up.
+/// Reads on a thread where this blocks nobody.
 async fn read<T: Send + 'static>(
     owner: &Arc<Owner>,
     reading: impl FnOnce(&dyn View) -> T + Send + 'static,
@@ -209,7 +208,7 @@ async fn read<T: Send + 'static>(
     supervise::joined(supervise::on_thread(move || reading(&reader))).await.ok_or(LeadershipLost)
 }
 
-/// Has a step done, whole, and lets others go first after it.
+/// Commits a step until all of it is done, and lets others go first after each commit.
 async fn commit(owner: &Arc<Owner>, step: Expire) -> Result<(), LeadershipLost> {
     loop {
         let committed = owner.committer.commit_deferred(vec![Command::Expire(step.clone())]).await?;

@@ -1,4 +1,4 @@
-//! What was ordered long ago.
+//! Expiry of orders.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::owner::committer::LeadershipLost;
 use crate::projection::business::orders_before;
 use crate::retention::Expire;
 
-/// An order is two rows.
+/// Orders in one step: an order has two rows.
 const ORDERS: usize = STEP / 2;
 
 /// Expires a channel's orders from before a time.

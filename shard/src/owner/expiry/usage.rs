@@ -1,4 +1,4 @@
-//! What was used long ago, and what customers used who are gone for good.
+//! Expiry of old usage, and of the usage of deleted customers.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::usage::Hour;
 
 /// Expires the hours of all customers, one customer after the other.
 pub async fn expire_all(owner: &Arc<Owner>) -> Result<(), LeadershipLost> {
-    // Whole days, so that most looks find nothing.
+    // Whole days, so that most scans find nothing.
     let oldest = Hour::first_of(Day::of(Timestamp::now()).minus(USAGE_DAYS));
     let (mut next, end) = keys::usages();
     loop {
@@ -29,8 +29,8 @@ pub async fn expire_all(owner: &Arc<Owner>) -> Result<(), LeadershipLost> {
     }
 }
 
-/// Whether the directory has removed a customer. It leads: whoever has used something stands there, if the copy here
-/// is no older than it may be.
+/// Whether the directory has removed a customer. A customer is in the directory before it uses anything, and so in any
+/// copy that is fresh.
 fn is_gone(owner: &Owner, customer: CustomerId) -> bool {
     let directory = &owner.node.directory;
     directory.is_fresh() && directory.read(|state| !state.customers.contains_key(&customer))

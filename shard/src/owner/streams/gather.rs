@@ -1,5 +1,5 @@
-//! The home's side of a pull: fetches the relays of all shards while a customer at home here is streamed, and commits
-//! what they hold into the customers' rings.
+//! The home's side of a pull: while a customer at home here is streamed, fetches the relays of all shards and commits
+//! their events into the customers' rings.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,20 +20,19 @@ use crate::stream::{StreamedEvent, ring};
 /// How long a shard may wait for an event before it answers that there is none.
 const PULL_WAIT: Duration = Duration::from_secs(20);
 
-/// What a pull takes beside its waiting.
+/// Time of a pull besides its waiting.
 const PULL_MARGIN: Duration = Duration::from_secs(5);
 
-/// How long to wait before a shard without an owner is asked again. An election takes longer than this, and many homes
-/// ask at the same time.
+/// Delay before a shard without an owner is asked again. An election takes longer, and many homes ask at the same time.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often it is looked whether anybody is streamed, beside the directory's word: times pass without one.
+/// How often the streams are checked besides after changes of the directory: a stream's time may end without one.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
-/// Gathers as long as the ownership lives.
+/// Gathers as long as the ownership lasts.
 pub async fn run(owner: Arc<Owner>) {
     let (streamed, watching) = watch::channel(false);
-    // The sources end with this task, also when it panics: the one that is begun after it starts its own.
+    // The tasks of the sources end with this task, even if it panics; the restarted task starts its own.
     let here = owner.lost.child_token();
     let _ended = here.clone().drop_guard();
     for source in shards(&owner).await {
@@ -86,7 +85,7 @@ async fn until_relevant(changes: &mut broadcast::Receiver<Change>) {
     }
 }
 
-/// Fetches one shard's relay again and again.
+/// Fetches one shard's relay repeatedly.
 async fn gather(owner: &Owner, source: ShardId, mut watching: watch::Receiver<bool>) -> Result<(), LeadershipLost> {
     let mut tries = 0;
     while watching.wait_for(|streamed| *streamed).await.is_ok() {
@@ -102,12 +101,11 @@ async fn gather(owner: &Owner, source: ShardId, mut watching: watch::Receiver<bo
         let events: Vec<StreamedEvent> = part.into_iter().map(|(_, event)| event).collect();
         let customers: BTreeSet<CustomerId> = events.iter().map(|event| event.customer).collect();
         let command = Command::Gather { source, after, upto, at: Timestamp::now(), events };
-        // Dashboards can wait for the few milliseconds in which it finds an entry to share; senders should not pay for
-        // one of its own.
+        // Deferred: dashboards can wait some milliseconds for a shared entry, and senders should not pay for another.
         let committed = owner.committer.commit_deferred(vec![command]).await?;
         match committed.await?.first() {
             Some(Reply::Done) => customers.into_iter().for_each(|customer| owner.streams.grown.notify(customer)),
-            // An event from before events were bounded. What comes behind it must not wait for ever.
+            // An event from before events were bounded. The events behind it must not wait forever.
             Some(Reply::TooLarge) => {
                 tracing::warn!(source, upto, "an event is too large for its stream, and is left out");
                 let pass = Command::Gather { source, after, upto, at: Timestamp::now(), events: Vec::new() };
@@ -119,7 +117,7 @@ async fn gather(owner: &Owner, source: ShardId, mut watching: watch::Receiver<bo
     Ok(())
 }
 
-/// One try at the shard's owner; `None` when there was no answer.
+/// One request to the shard's owner; `None` without an answer.
 async fn fetch(owner: &Owner, source: ShardId, after: u64, tries: usize) -> Option<Vec<(u64, StreamedEvent)>> {
     let request = OwnerRequest::Relay { home: owner.shard, after, wait: PULL_WAIT };
     let call = Call { budget: PULL_WAIT + PULL_MARGIN, ..Call::new(source, request, RequestId::mint()) };

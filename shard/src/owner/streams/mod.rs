@@ -1,5 +1,5 @@
-//! The event streams of customers, as the owner of a shard serves them: [`relay`] is the side of the shard that has events,
-//! [`gather`] that of the customer's home, which [`serve`]s them.
+//! The event streams of customers at the owner of a shard: [`relay`] is the side of the shard that has events,
+//! [`gather`] that of the customer's home, and [`serve`] answers streams there.
 
 pub mod gather;
 pub mod relay;

@@ -1,4 +1,4 @@
-//! The shard's side of a pull: what its events' homes fetch, and what becomes of what nobody fetches.
+//! The shard's side of a pull: events that the homes fetch, and the expiry of those that nobody fetches.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::owner::committer::LeadershipLost;
 use crate::records::decode;
 use crate::stream::{StreamedEvent, ring};
 
-/// How often it is looked for what nobody fetches, and for places and rings that nobody needs any more.
+/// How often unfetched events are looked for, and places and rings that nobody needs any more.
 const EXPIRE_EVERY: Duration = Duration::from_secs(60);
 
-/// What no home has fetched for so long, nobody can resume from any more.
+/// Nobody can resume from events that no home has fetched for this long.
 const RELAYED_FOR: Duration = STREAMED_FOR.saturating_add(ring::RING_AGE);
 
-/// The events for a home after a place, waiting for one up to `wait`. What lies before the place is released.
+/// The events for a home after a position, waiting up to `wait` for one. Events up to the position are released.
 ///
 /// # Errors
-/// [`LeadershipLost`] when the ownership ends meanwhile.
+/// [`LeadershipLost`] if the ownership ends meanwhile.
 pub async fn pull(
     owner: &Arc<Owner>,
     home: ShardId,
@@ -36,7 +36,7 @@ pub async fn pull(
     let mut notifier = owner.streams.relayed.listen(home);
     let fetched = (keys::relay(home, 0), keys::relay(home, after.saturating_add(1)));
     if !owner.reader.scan(&fetched.0, &fetched.1, 1).is_empty() {
-        // Nobody waits for it, and what is left is found at the next pull.
+        // Nobody waits for the release; the next pull finds what is left.
         let release = Command::Release { home, upto: after };
         drop(owner.committer.commit_deferred(vec![release]).await?);
     }
@@ -54,8 +54,8 @@ pub async fn pull(
     }
 }
 
-/// Drops what no home fetches: it was written in the last moments of a stream's time, or its home is away for long. What is
-/// old is told by when it was seen here: the times of events are those of clocks that may jump.
+/// Drops events that no home fetches: they were written in the last moments of a stream's time, or the home is away for
+/// long. Their age counts from when they were seen here, since their own times are of clocks that may jump.
 pub async fn expire(owner: Arc<Owner>) {
     let mut ends: HashMap<ShardId, Ends> = HashMap::new();
     let mut ticks = supervise::ticks(EXPIRE_EVERY);
@@ -78,12 +78,12 @@ pub async fn expire(owner: Arc<Owner>) {
     }
 }
 
-/// Where the relay for a home ended at earlier looks, oldest first.
+/// Where the relay for a home ended at earlier checks, oldest first.
 #[derive(Default)]
 struct Ends(VecDeque<(Instant, u64)>);
 
 impl Ends {
-    /// Takes the places of the first and the last event that stand in it now, and returns up to which they are old.
+    /// Takes the present positions of the first and the last event, and returns the position up to which they are old.
     fn look(&mut self, extent: Option<(u64, u64)>, now: Instant) -> Option<u64> {
         let Some((first, last)) = extent else {
             self.0.clear();
@@ -103,13 +103,13 @@ impl Ends {
     }
 }
 
-/// Drops the rings of customers whose streams ended so long ago that nobody resumes.
+/// Drops the rings of customers whose streams ended so long ago that nobody resumes them.
 async fn drop_rings(owner: &Owner) -> Result<(), LeadershipLost> {
     for (key, extent) in owner.reader.scan_range(keys::ring_extents(), usize::MAX) {
         let Some(customer) = keys::customer_of_ring(&key) else { continue };
         let extent: ring::RingExtent = decode(&extent);
         if !owner.node.directory.is_streamed(customer) && extent.first < extent.next {
-            // A part at a time; the rest goes with the next rounds.
+            // A part at a time; the rest follows in the next rounds.
             owner.committer.commit_one(Command::DropRing { customer }).await?;
         }
     }

@@ -1,4 +1,4 @@
-//! What the home of a customer answers to its streams.
+//! Answers to the streams of a customer at its home.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use crate::owner::Owner;
 use crate::owner::committer::LeadershipLost;
 use crate::stream::{Filter, Pulled, StreamRequest, StreamResponse, TICKET_LIFE, Ticket, ring};
 
-/// Answers at the home of the customer.
+/// Answers a request at the customer's home.
 ///
 /// # Errors
-/// [`LeadershipLost`] when the ownership ends meanwhile: ask the next home.
+/// [`LeadershipLost`] if the ownership ends meanwhile: ask the next home.
 pub async fn answer(
     owner: &Arc<Owner>,
     customer: CustomerId,
@@ -33,7 +33,7 @@ pub async fn answer(
                 return Ok(StreamResponse::Full { open });
             }
             let reader = owner.reader.clone();
-            // The begin may look through a whole ring; the calls of others must not wait for it.
+            // The start may scan a whole ring; the calls of others must not wait for it.
             let started = supervise::on_thread(move || ring::start(&reader, customer, resume.as_ref())).await;
             Ok(StreamResponse::Opened(started.map_err(|_| LeadershipLost)?))
         }
@@ -48,11 +48,11 @@ pub async fn answer(
         }
         StreamRequest::KeepTicket { digest, ticket } => {
             let at = Timestamp::now();
-            // By the clock that ends it: that of the node which gives it out may be another.
+            // Expires by this node's clock, which also ends it; the clock of the node that issues it may differ.
             let ticket = Ticket { expires_at: at.plus(TICKET_LIFE), ..ticket };
             let over = ring::expired_tickets(&owner.reader, customer, &digest, at);
             let mut commands = vec![Command::KeepTicket { customer, digest, ticket, at }];
-            // Using one that is over takes it away, and nobody has it.
+            // Using an expired ticket deletes it, and gives it to nobody.
             commands.extend(over.into_iter().map(|digest| Command::UseTicket { customer, digest, at }));
             owner.committer.commit(commands).await?;
             Ok(StreamResponse::TicketKept)
@@ -91,7 +91,7 @@ async fn pull(
     }
 }
 
-/// Whoever commits the use first has it.
+/// Uses a ticket, which goes to whoever commits its use first.
 async fn use_ticket(owner: &Owner, customer: CustomerId, digest: Bytes) -> Result<Option<Ticket>, LeadershipLost> {
     let Some(ticket) = ring::ticket(&owner.reader, customer, &digest) else { return Ok(None) };
     let take = Command::UseTicket { customer, digest, at: Timestamp::now() };

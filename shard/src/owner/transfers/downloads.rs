@@ -1,8 +1,8 @@
-//! Fetches the bytes of messages from the network: at once when they come, and again until they are here or it is clear
-//! that they never will be.
+//! Downloads the media bytes of messages from the network: as soon as they arrive, and again until the bytes are stored
+//! or known to be unavailable.
 //!
-//! A message is committed with its media `pending` when the bytes are not here in time; they complete it later. What a
-//! crash interrupts is found by the shard's index of pending media when the channel next logs in.
+//! A message is committed with its media `pending` if the bytes do not come in time; they complete it later. Downloads
+//! that a crash interrupts are found in the shard's index of pending media at the channel's next login.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -31,10 +31,10 @@ use crate::owner::channel::{Batch, Channel};
 use crate::owner::committer::LeadershipLost;
 use crate::records::decode;
 
-/// After this, bytes that still could not be fetched are given up.
+/// Age at which media that still could not be downloaded is given up.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(24 * 3600);
 
-/// How many pieces of media a channel fetches at a time, and up to how many it takes up what was left pending.
+/// How many downloads a channel has at a time, and up to how many it takes from the index of pending media.
 const MOST: usize = 128;
 const TAKEN_UP: usize = 32;
 
@@ -43,7 +43,7 @@ const TAKEN_UP: usize = 32;
 pub struct Downloads {
     running: JoinSet<Downloaded>,
     wanted: HashMap<MediaId, Wanted>,
-    /// The index of pending media was not read to its end since the last login: it goes on behind this.
+    /// Where to continue reading the index of pending media, if it was not read to its end since the last login.
     unread: Option<Vec<u8>>,
 }
 
@@ -61,16 +61,16 @@ pub struct Downloaded {
     result: Result<StoredBytes, DownloadError>,
 }
 
-/// What came of an attempt that somebody waits for.
+/// The outcome of an attempt, for a caller that waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchEnd {
-    /// The row says how it ended.
+    /// The row shows the outcome.
     Settled,
     /// The channel is not logged in at the network.
     NotConnected,
     /// The network did not give the bytes this time.
     Later,
-    /// The account has no room for them: they stay where they are, and are not tried for again.
+    /// The account has no room for the bytes: they stay at the network, and are not tried again by themselves.
     NoRoom,
     /// The network no longer has them.
     Gone,
@@ -95,7 +95,7 @@ pub enum DownloadError {
 }
 
 impl DownloadError {
-    /// The state of media whose bytes will never come; `None` when trying again may help.
+    /// The final state of media whose bytes will never come; `None` if a retry may help.
     fn for_good(&self) -> Option<MediaState> {
         match self {
             Self::Network(MediaError::Gone) => Some(MediaState::Gone),
@@ -110,7 +110,7 @@ impl Downloads {
     pub async fn next(&mut self) -> Downloaded {
         match self.running.join_next().await {
             Some(Ok(end)) => end,
-            // Aborted with the runtime; a panic of the download itself is caught where it happens.
+            // Aborted with the runtime; a panic of the download itself is caught in its task.
             Some(Err(_)) | None => pending().await,
         }
     }
@@ -119,12 +119,12 @@ impl Downloads {
         self.wanted.values().filter(|wanted| !wanted.runs).map(|wanted| wanted.retry_at).min()
     }
 
-    /// Whether bytes may still come soon.
+    /// Whether the bytes may still come soon.
     pub fn wants(&self, id: MediaId) -> bool {
         self.wanted.contains_key(&id)
     }
 
-    /// Wants bytes, from now on. When too much is wanted already, they are found in the index once there is room.
+    /// Adds a download. If there are too many already, it is found in the index once there is room.
     pub fn want(&mut self, row: MediaRow) {
         if self.wanted.len() >= MOST && !self.wanted.contains_key(&row.id) {
             self.unread = Some(keys::media_pending_of(row.channel).0);
@@ -139,7 +139,7 @@ impl Downloads {
         });
     }
 
-    /// Starts what is due.
+    /// Starts downloads that are due.
     fn start(&mut self, context: &Arc<NodeContext>, session: &Arc<dyn Session>) {
         let now = Instant::now();
         for wanted in self.wanted.values_mut().filter(|wanted| !wanted.runs && wanted.retry_at <= now) {
@@ -159,7 +159,7 @@ impl Downloads {
     }
 }
 
-/// Brings the bytes of a row from the network into the store.
+/// Downloads the bytes of a row into the store.
 async fn fetch(context: &NodeContext, session: &dyn Session, row: &MediaRow) -> Result<StoredBytes, DownloadError> {
     let _place = context.downloads.take(row.customer).await;
     let handle: &MediaHandle = row.handle.as_ref().ok_or(MediaError::Gone)?;
@@ -182,13 +182,13 @@ impl Channel {
         self.owner.reader.get(&keys::media(self.row.id, id)).map(|row| decode(&row))
     }
 
-    /// After a login: takes up what an earlier owner or session left pending.
+    /// After a login: resumes the downloads that an earlier owner or session left pending.
     pub fn take_up_downloads(&mut self) {
         self.transfers.downloads.unread = Some(keys::media_pending_of(self.row.id).0);
         self.continue_downloads();
     }
 
-    /// Starts what is due, and takes up more of what is pending when there is room.
+    /// Starts downloads that are due, and takes more from the index of pending media if there is room.
     pub fn continue_downloads(&mut self) {
         let Some(running) = self.running.as_ref().filter(|running| running.logged_in) else { return };
         let session = running.session.clone();
@@ -208,7 +208,7 @@ impl Channel {
         self.transfers.downloads.start(&self.owner.node, &session);
     }
 
-    /// Fetches the bytes of stored media now, because somebody asks for them.
+    /// Downloads the bytes of stored media now, because a caller asks for them.
     pub fn fetch_now(&mut self, id: MediaId, waiting: Option<oneshot::Sender<FetchEnd>>) {
         let Some(row) = self.media_row(id).filter(|row| row.state != MediaState::Ready) else {
             return tell(waiting, FetchEnd::Settled);
@@ -222,7 +222,7 @@ impl Channel {
         self.transfers.downloads.want(row);
         if let Some(wanted) = self.transfers.downloads.wanted.get_mut(&id) {
             wanted.retry_at = Instant::now();
-            // Anybody may follow a link, and go away, as often as he likes while the bytes come.
+            // Anybody may follow a link and go away, any number of times, while the bytes are on their way.
             wanted.waiting.retain(|known| !known.is_closed());
             wanted.waiting.extend(waiting);
         }
@@ -259,7 +259,7 @@ impl Channel {
             },
             (Some(row), None) => {
                 let (channel, gone) = (self.row.id, row.state == MediaState::Gone);
-                // Bytes that had been deleted once are kept anew.
+                // Bytes that had been deleted get a new expiry.
                 let expires_at = gone.then(|| Timestamp::now().plus(self.media_retention()));
                 let command = match (result, given_up) {
                     (Ok(stored), _) => MediaCommand::Ready { channel, id, stored, expires_at },
@@ -277,7 +277,7 @@ impl Channel {
         self.release_and_finish().await
     }
 
-    /// Its account has no room for these bytes. They are not tried for again before somebody asks for them.
+    /// Leaves bytes at the network, because the account has no room for them. They are fetched when somebody asks.
     async fn leave_at_network(&mut self, id: MediaId) -> Result<(), LeadershipLost> {
         let Some(Wanted { row, waiting, .. }) = self.transfers.downloads.wanted.remove(&id) else { return Ok(()) };
         match self.held_media(id) {
@@ -292,7 +292,7 @@ impl Channel {
         self.release_and_finish().await
     }
 
-    /// Lets go of held items that need not wait any more.
+    /// Releases and commits held items that need not wait any longer.
     pub async fn release_and_finish(&mut self) -> Result<(), LeadershipLost> {
         let mut batch = Batch::default();
         self.release_held(&mut batch);
@@ -300,26 +300,26 @@ impl Channel {
     }
 }
 
-/// Has a stored row say that its bytes are left where they are.
+/// The commands by which a stored row says that its bytes are left at the network.
 fn left_at_network(row: MediaRow) -> Vec<Command> {
     let (channel, id, expires_at) = (row.channel, row.id, row.handle_expires_at);
     let given_up = MediaCommand::GivenUp { channel, id, state: MediaState::Skipped };
-    // That forgets where they are, as of those that are too large.
+    // `GivenUp` removes the handle, as for media that is too large; this restores it.
     let kept_there = row.handle.map(|handle| MediaCommand::AtNetwork { channel, id, handle, expires_at });
     [Some(given_up), kept_there].into_iter().flatten().map(Command::Media).collect()
 }
 
-/// Tells those who wait; one that has gone away needs no answer.
+/// Reports the outcome to the callers that wait; one that has gone away needs no answer.
 fn tell(waiting: impl IntoIterator<Item = oneshot::Sender<FetchEnd>>, end: FetchEnd) {
     for waiting in waiting {
         let _ = waiting.send(end);
     }
 }
 
-/// Waits for one attempt that a channel's task was asked for.
+/// Waits for one attempt that a channel's task was asked to make.
 ///
 /// # Errors
-/// [`LeadershipLost`] when the task or its owner is gone.
+/// [`LeadershipLost`] if the task or its owner is gone.
 pub async fn await_fetch(end: oneshot::Receiver<FetchEnd>, patience: Duration) -> Result<FetchEnd, LeadershipLost> {
     match tokio::time::timeout(patience, end).await {
         Ok(Ok(end)) => Ok(end),

@@ -1,9 +1,9 @@
-//! Items that came in and wait for bytes, so that their event can show them ready.
+//! Inbound items that wait for media bytes, so that their event can show the media ready.
 //!
-//! A message waits for its media for five seconds at most, and what came after it waits behind it: the items of a
-//! channel keep their order. Everything waits while the disks have no room for it: the network sends so many unacknowledged
-//! items and no more ([`EVENT_WINDOW`]). Otherwise receipts do not wait; they tell of messages that went the other way. Nothing that is held
-//! is acknowledged, so that a crash brings it again.
+//! A message waits for its media for at most five seconds, and the items after it wait behind it: the items of a
+//! channel keep their order. Receipts, notices and synced data do not wait: they are about something
+//! else. While the disks have no room, every item waits; the network sends a limited number of unacknowledged items
+//! ([`EVENT_WINDOW`]). Held items are not acknowledged, so that the network delivers them again after a crash.
 
 use std::time::{Duration, Instant};
 
@@ -24,10 +24,10 @@ use crate::sameness;
 /// How long an event waits for the bytes of its message.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often items that wait for room look for it.
+/// How often items that wait for room check for it.
 const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How far the network's clock may be ahead: an item of a later time would stand before all others for ever.
+/// How far the network's clock may be ahead: an item with a later time would sort before all others forever.
 const MOST_AHEAD: Duration = Duration::from_secs(24 * 3600);
 
 /// An item that is not committed yet.
@@ -35,21 +35,21 @@ pub struct Held {
     item: InboundItem,
     media: Option<MediaRow>,
     until: Instant,
-    /// A part of what came was beyond its bounds.
+    /// The item was truncated to its bounds.
     is_cut: bool,
-    /// The item was not looked at yet, because there was no room for what would come of it.
+    /// The item was not processed yet, because there was no room for its results.
     waits_for_room: bool,
 }
 
 impl Channel {
-    /// Adds an item to the turn, or holds it back.
+    /// Adds an item to the batch, or holds it back.
     pub fn take_or_hold(&mut self, batch: &mut Batch, mut item: InboundItem) {
         item.at = item.at.clamp(Timestamp(0), Timestamp::now().plus(MOST_AHEAD));
         let is_cut = match item.fit() {
             Fit::Whole => false,
             Fit::Cut => true,
             Fit::Beyond(reason) => {
-                // Kept at the network it would come again and again; a session must not end of it.
+                // Without an acknowledgement it would come again and again; it must not end the session.
                 metrics::counter!("gateway_inbound_beyond_bounds_total", "what" => reason).increment(1);
                 tracing::debug!(channel = %self.row.id, reason, "what the network delivered is beyond all bounds");
                 batch.on_commit.push(OnCommit::Acknowledge(item.id));
@@ -63,16 +63,16 @@ impl Channel {
         self.place(batch, item, is_cut);
     }
 
-    /// Adds an item that is within its bounds to the turn, or holds it back.
+    /// Adds an item that is within its bounds to the batch, or holds it back.
     fn place(&mut self, batch: &mut Batch, mut item: InboundItem, is_cut: bool) {
         let lacks_room = self.owner.lacks_room();
         if !lacks_room && waits_for_nothing(&item.kind) {
             return self.take_inbound(batch, item, is_cut);
         }
-        // What two equal receipts or notices tell is told by one, but each is acknowledged: another one takes its place only
-        // where it must have come again.
+        // Two equal receipts or notices have the effect of one, but each is acknowledged: a later one replaces an
+        // earlier one only once the window is full, when it must be a repeat.
         let is_another = self.held.len() < EVENT_WINDOW && waits_for_nothing(&item.kind);
-        // The network sent it again, because the session began anew.
+        // The network sent it again, because a new session began.
         if !is_another && let Some(same) = self.held.iter_mut().find(|held| is_again(&held.item.kind, &item.kind)) {
             same.item.id = item.id;
             return;
@@ -87,13 +87,13 @@ impl Channel {
         if media.is_none() && self.held.is_empty() {
             return self.take_inbound(batch, item, is_cut);
         }
-        // What the channel's own phone wrote makes no event that shows its media.
+        // A message of the channel's own phone makes no event that shows its media.
         let waits = media.is_some() && matches!(item.kind, InboundKind::Message(_));
         let until = Instant::now() + if waits { PATIENCE } else { Duration::ZERO };
         self.held.push_back(Held { item, media, until, is_cut, waits_for_room: false });
     }
 
-    /// Moves what need not wait any more into the turn, in order.
+    /// Moves items that need not wait any longer into the batch, in order.
     pub fn release_held(&mut self, batch: &mut Batch) {
         if let Some(first) = self.held.front_mut()
             && self.owner.lacks_room()
@@ -122,7 +122,7 @@ impl Channel {
         }
     }
 
-    /// How the event of a message shows its bytes.
+    /// How the event of a message shows its media.
     pub fn media_ref(&self, batch: &Batch, media: &Media) -> MediaRef {
         let added = batch.commands.iter().rev().find_map(|command| match command {
             Command::Media(MediaCommand::Add(row)) if Some(row.id) == media.id => Some(row),
@@ -136,12 +136,12 @@ impl Channel {
         self.held.front().map(|held| held.until)
     }
 
-    /// Media that is held and not stored yet.
+    /// The row of media that is held and not stored yet.
     pub fn held_media(&mut self, id: MediaId) -> Option<&mut MediaRow> {
         self.held.iter_mut().filter_map(|held| held.media.as_mut()).find(|row| row.id == id)
     }
 
-    /// The row of the media of a new message, whose download has begun. The message is given the row's name.
+    /// Makes the row of a new message's media and starts its download. The message is given the row's id.
     fn media_of(&mut self, item: &mut InboundItem) -> Option<MediaRow> {
         let (message, direction) = match &mut item.kind {
             InboundKind::Message(message) => (message, Direction::Inbound),
@@ -188,12 +188,12 @@ impl Channel {
     }
 }
 
-/// Receipts and notices have no media, and tell of something else than what they stand behind.
+/// Receipts, notices and synced data have no media, and are about something else than the items before them.
 fn waits_for_nothing(kind: &InboundKind) -> bool {
     matches!(kind, InboundKind::Receipt(_) | InboundKind::Notice(_) | InboundKind::Synced(_))
 }
 
-/// Whether what came is what has come before.
+/// Whether an item is a repeat of another.
 fn is_again(one: &InboundKind, other: &InboundKind) -> bool {
     match (one, other) {
         (InboundKind::Message(one), InboundKind::Message(two))

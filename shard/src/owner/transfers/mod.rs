@@ -1,7 +1,7 @@
-//! A channel's media on its way to the network and from it.
+//! A channel's media transfers to and from the network.
 //!
-//! - [`uploads`]: the bytes of sends, before the messages that name them.
-//! - [`downloads`]: the bytes of messages that came in; [`held`]: those messages, while they wait for them.
+//! - [`uploads`]: the bytes of sends, before the messages that refer to them.
+//! - [`downloads`]: the bytes of inbound messages; [`held`]: those messages, while they wait for them.
 
 pub mod downloads;
 pub mod held;
@@ -14,10 +14,10 @@ use self::uploads::{UploadEnd, Uploads};
 use super::channel::Channel;
 use super::committer::LeadershipLost;
 
-/// How long one transfer may take in all.
+/// Timeout of one transfer.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// What one channel has on its way.
+/// The transfers of one channel.
 #[derive(Default)]
 pub struct Transfers {
     pub uploads: Uploads,
@@ -31,7 +31,7 @@ pub enum Finished {
 }
 
 impl Transfers {
-    /// Waits for the next transfer to end; for ever when there is none.
+    /// Waits for the next transfer to end; forever if there is none.
     pub async fn next(&mut self) -> Finished {
         tokio::select! {
             end = self.uploads.next() => Finished::Upload(Box::new(end)),
@@ -39,14 +39,14 @@ impl Transfers {
         }
     }
 
-    /// When something is to be tried again.
+    /// When the next transfer is due to be tried again.
     pub fn next_try(&self) -> Option<Instant> {
         [self.uploads.next_try(), self.downloads.next_try()].into_iter().flatten().min()
     }
 }
 
 impl Channel {
-    /// Does what waited for a transfer.
+    /// Continues what waited for a transfer.
     pub async fn transfer_ended(&mut self, finished: Finished) -> Result<(), LeadershipLost> {
         match finished {
             Finished::Upload(end) => self.upload_ended(*end).await,
@@ -55,7 +55,7 @@ impl Channel {
     }
 }
 
-/// How long to wait after this many failures in a row.
+/// Delay after this many consecutive failures.
 fn backoff(failures: u32) -> Duration {
     Duration::from_secs(1 << failures.saturating_sub(1).min(6)).min(Duration::from_secs(60))
 }

@@ -1,8 +1,8 @@
-//! Brings the bytes of sends to the network, before the messages that name them.
+//! Uploads the bytes of sends to the network, before the messages that refer to them.
 //!
-//! One upload of a channel runs at a time: that of the first message in its outbox whose bytes the network does not
-//! have. Those behind it wait, so that the order holds. A crash during an upload loses nothing but the upload: the next
-//! owner makes it again, for the same message id.
+//! A channel runs one upload at a time: for the first message in its outbox whose bytes the network lacks. The messages
+//! behind it wait, so that the order holds. A crash loses nothing but the upload: the next owner repeats it, for the
+//! same message id.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -22,14 +22,14 @@ use crate::media::record::MediaRow;
 use crate::owner::channel::{Batch, Channel};
 use crate::owner::committer::LeadershipLost;
 
-/// How often an upload is tried, over about seven minutes, until its message fails: what stands behind it in the
-/// outbox waits for it.
+/// How often an upload is tried, over about seven minutes, before its message fails: the messages behind it in the
+/// outbox wait for it.
 const MOST_TRIES: u32 = 12;
 
 /// Handles that a channel remembers, so that the same bytes to many recipients are uploaded once.
 const KNOWN: usize = 16;
 
-/// What a remembered handle must still have to live when it is used again.
+/// Lifetime that a remembered handle must have left to be used again.
 const LEFT_TO_LIVE: Duration = Duration::from_secs(60);
 
 /// The uploads of a channel.
@@ -109,8 +109,8 @@ impl Uploads {
 }
 
 impl Channel {
-    /// Sees to the bytes of the first message that waits for them. True when they are at the network already, so that
-    /// the message can be written.
+    /// Brings the bytes of the first message that lacks them to the network. Returns true if they are there already, so
+    /// that the message can be written.
     pub fn bring_bytes(&mut self) -> bool {
         let Some(running) = self.running.as_ref().filter(|running| running.logged_in) else { return false };
         let now = Timestamp::now();
@@ -170,7 +170,7 @@ impl Channel {
                 self.fail_sends(vec![message], "media_gone", "the media is no longer stored").await?;
             }
             Err(error @ (UploadError::Network(_) | UploadError::TooLong)) => {
-                // The end of a session says nothing of the media.
+                // The end of a session says nothing about the media.
                 let counts = !matches!(error, UploadError::Network(MediaError::Session(_))) || logged_in;
                 uploads.failures += u32::from(counts);
                 let failures = uploads.failures;
@@ -188,7 +188,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Lets the next owner know where the network keeps the bytes. Nobody waits for it.
+    /// Records where the network keeps the bytes, for the next owner. Nobody waits for the commit.
     async fn note_handle(&self, row: &MediaRow, uploaded: &Uploaded) -> Result<(), LeadershipLost> {
         let noted = MediaCommand::AtNetwork {
             channel: row.channel,

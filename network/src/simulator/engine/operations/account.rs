@@ -1,4 +1,4 @@
-//! What an account settles about itself: whom it blocks, its profile, what it shows to whom.
+//! Operations on an account: block list, profile and privacy.
 
 use model::blacklist::Blocked;
 use model::privacy::{Audience, Privacy, ReadReceipts};
@@ -94,7 +94,7 @@ impl Engine {
         }
     }
 
-    /// Whether `of` shows something to `viewer` that is meant for an audience.
+    /// Whether `of` shows `viewer` something that is restricted to an audience.
     pub(super) fn shows(&self, of: Number, viewer: Number, audience: impl FnOnce(&Privacy) -> Audience) -> bool {
         let Some(subscriber) = self.subscribers.get(&of) else { return false };
         let account = &subscriber.account;

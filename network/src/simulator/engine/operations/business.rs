@@ -1,4 +1,4 @@
-//! What is done with business accounts, and who hears of it.
+//! Operations on business accounts, and their notices.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::simulator::engine::traffic::Writing;
 use crate::simulator::engine::{ControlError, Engine};
 use crate::simulator::number::Number;
 
-/// What is paid with where nothing says it.
+/// Default currency.
 const CURRENCY: &str = "USD";
 
 const NO_SUCH_CONTACT: Refusal = Refusal::new(NOT_FOUND, "no-such-contact");
@@ -120,7 +120,7 @@ impl Engine {
         })
     }
 
-    /// An account became a business, or is none any more.
+    /// Reports that an account became a business, or ceased to be one.
     pub(in crate::simulator::engine) fn tell_business_account(&mut self, number: Number) {
         let state = self.business_state(number).map(Box::new);
         self.tell_business(number, BusinessNews::Account(state));
@@ -141,7 +141,7 @@ impl Engine {
 
     fn tell_products(&mut self, whom: Number, ids: Vec<String>) -> Allowed<()> {
         for id in ids {
-            // One that was deleted has been told of.
+            // A deletion was reported already.
             if let Ok(product) = self.business(whom)?.product(&id) {
                 self.tell_business(whom, BusinessNews::Product(Box::new(product)));
             }
@@ -149,7 +149,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A phone orders from a business: the business gets a message, and the order itself.
+    /// A phone orders from a business, which receives a message and the order.
     pub fn place_order(&mut self, now: Timestamp, buyer: Number, new: &NewOrder) -> Result<String, ControlError> {
         self.acting(now, buyer)?;
         let seller = self.parse_peer(&new.to)?;
@@ -194,13 +194,13 @@ impl Engine {
         Ok(id)
     }
 
-    /// An order as the seller sees it: the buyer may hide the number.
+    /// An order as the seller sees it: the buyer may hide its number.
     fn order_for_seller(&self, placed: &PlacedOrder) -> Order {
         let from = self.name_of(placed.buyer, placed.seller);
         Order { from, ..placed.order.clone() }
     }
 
-    /// The buyer or the business cancels, or the business accepts.
+    /// Changes an order's status: buyer or business cancels, or the business accepts.
     pub fn move_order(
         &mut self,
         now: Timestamp,
@@ -216,7 +216,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A phone fills its cart at a business.
+    /// A phone sets its cart at a business.
     pub fn fill_cart(&mut self, now: Timestamp, buyer: Number, new: &NewCart) -> Result<String, ControlError> {
         self.acting(now, buyer)?;
         let seller = self.parse_peer(&new.to)?;
@@ -244,7 +244,7 @@ impl Engine {
         Ok(cart)
     }
 
-    /// What is ordered: as the catalog has it, unless the order itself says more.
+    /// The ordered items, with omitted fields taken from the catalog.
     fn items(&mut self, seller: Number, given: &[GivenItem]) -> Allowed<Vec<OrderItem>> {
         let business = self.business(seller)?;
         let item = |given: &GivenItem| {

@@ -1,4 +1,4 @@
-//! What is done with calls, and who hears of it.
+//! Operations on calls, and their notices.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use crate::simulator::engine::subscriber::{Device, Kept};
 use crate::simulator::engine::{ControlError, Engine, Later};
 use crate::simulator::number::Number;
 
-/// How long a call rings that nobody answers.
+/// How long a call rings if nobody answers.
 const RING_MS: u64 = 45_000;
 
 impl Engine {
-    /// `device` is the one that asks; `None` when the phone does.
+    /// `device` is the requesting device; `None` for the phone.
     pub(super) fn call_operation(
         &mut self,
         by: Number,
@@ -41,7 +41,7 @@ impl Engine {
     /// A phone calls another one, or all members of a group.
     ///
     /// # Errors
-    /// Nobody who could be called.
+    /// There is nobody to call.
     pub fn begin_call(&mut self, now: Timestamp, from: Number, new: &NewCall) -> Result<String, ControlError> {
         self.acting(now, from)?;
         let (group, called) = match self.chat_of(&self.parse_address(&new.to)?)? {
@@ -70,7 +70,7 @@ impl Engine {
         Ok(id)
     }
 
-    /// Nobody answered in time.
+    /// Ends a call that nobody answered in time.
     pub(in crate::simulator::engine) fn call_timeout(&mut self, id: &str) {
         let Ok(call) = self.calls.get_mut(id) else { return };
         if call.accepted_at.is_none() {
@@ -82,7 +82,7 @@ impl Engine {
         }
     }
 
-    /// A phone for which it rings picks up: its devices stop ringing.
+    /// A phone accepts a ringing call: its devices stop ringing.
     pub fn accept_call(&mut self, now: Timestamp, number: Number, id: &str) -> Result<(), ControlError> {
         self.acting(now, number)?;
         self.calls.get_mut(id)?.accept(now, number)?;
@@ -90,7 +90,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A phone rejects a call that rings, hangs up one that it speaks in, or gives up its own.
+    /// A phone rejects a ringing call, hangs up, or cancels its own call.
     pub fn hang_up(&mut self, now: Timestamp, number: Number, id: &str) -> Result<(), ControlError> {
         self.acting(now, number)?;
         let call = self.calls.get_mut(id)?;
@@ -114,7 +114,7 @@ impl Engine {
         }
     }
 
-    /// The calls that a phone made or got.
+    /// The calls that a phone made or received.
     pub fn phone_calls(&self, number: Number) -> Result<Vec<ShownCall>, ControlError> {
         self.subscriber(number)?;
         let show = |call: &Call| ShownCall {
@@ -129,7 +129,7 @@ impl Engine {
         Ok(self.calls.of(number).map(show).collect())
     }
 
-    /// Tells the devices of somebody who is called that it is over; `here` is the one that rejected it.
+    /// Notifies the devices of a called party that the call is over; `here` is the device that rejected it.
     fn tell_call_end(&mut self, whom: Number, id: &str, reason: CallEnd, here: Option<u32>, spoken: Option<u32>) {
         self.tell_call(whom, None, id, |_, device| CallNews::Over {
             reason,
@@ -138,7 +138,7 @@ impl Engine {
         });
     }
 
-    /// Tells all devices of somebody who is called.
+    /// Notifies all devices of a called party.
     fn tell_call(&mut self, whom: Number, actor: Option<Number>, id: &str, news: impl Fn(&Self, &Device) -> CallNews) {
         let Some(subscriber) = self.subscribers.get(&whom) else { return };
         let told: Vec<(u32, CallNews)> = subscriber.linked().map(|device| (device.id, news(self, device))).collect();

@@ -1,4 +1,4 @@
-//! What an account does with its chats, and how its devices hear of it.
+//! Operations on an account's chats, and their notices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Engine {
         Ok(ChatAnswer::Done)
     }
 
-    /// All chats in which something was said, that are flagged, or that are the account's groups.
+    /// All chats with messages or flags, and all groups of the account.
     fn chats_of(&self, by: Number) -> Vec<SyncedChat> {
         let Some(subscriber) = self.subscribers.get(&by) else { return Vec::new() };
         let chat = |message: &Message| message.chat_for(by);
@@ -81,7 +81,7 @@ impl Engine {
         found.into_values().collect()
     }
 
-    /// A group's disappearing messages are the group's own.
+    /// The flags of a chat. The timer of disappearing messages in a group is the group's.
     fn flags_of(&self, by: Number, chat: Chat) -> ChatFlags {
         let flags = self.subscribers.get(&by).map(|subscriber| subscriber.account.flags(chat)).unwrap_or_default();
         match chat {
@@ -93,7 +93,7 @@ impl Engine {
         }
     }
 
-    /// Changes one field after the other; what is refused leaves what went before it changed.
+    /// Changes one field after the other. After a refusal, the earlier changes stay.
     fn change_chat(&mut self, by: Number, address: &Address, changes: ChatChanges) -> Allowed<()> {
         let chat = self.chat_of(address)?;
         let ChatChanges { pinned, archived, muted_until, unread, ephemeral_expiration } = changes;
@@ -124,7 +124,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Changes flags of the account, and tells its devices what became of them.
+    /// Changes flags of the account and notifies its devices.
     fn patch(&mut self, by: Number, chat: Chat, changes: ChatChanges) {
         let Some(subscriber) = self.subscribers.get_mut(&by) else { return };
         let before = subscriber.account.flags(chat);
@@ -136,7 +136,7 @@ impl Engine {
         }
     }
 
-    /// Both sides of a conversation share how long its messages stay.
+    /// Sets the timer of disappearing messages, which both sides of a conversation share.
     fn set_ephemeral(&mut self, by: Number, chat: Chat, address: &Address, seconds: u32) -> Allowed<()> {
         let changes = ChatChanges { ephemeral_expiration: Some(seconds), ..ChatChanges::default() };
         match chat {
@@ -153,7 +153,7 @@ impl Engine {
         }
     }
 
-    /// The account reads all that is unread in a chat: its authors hear of it, and its devices.
+    /// Marks a chat as read; its authors and the account's devices are notified.
     pub(in crate::simulator::engine) fn read_chat(&mut self, by: Number, chat: Chat) {
         let Some(subscriber) = self.subscribers.get_mut(&by) else { return };
         let unread = subscriber.read_all_in(chat);
@@ -183,7 +183,7 @@ impl Engine {
     pub(in crate::simulator::engine) fn acknowledge_reading(&mut self, by: Number, messages: Vec<Arc<Message>>) {
         let receipts = self.subscribers.get(&by).is_some_and(|subscriber| subscriber.read_receipts);
         for message in messages {
-            // What a newsletter published is looked at.
+            // Reading a newsletter's message counts as a view.
             if let Chat::Newsletter(newsletter) = message.chat
                 && let Ok(newsletter) = self.newsletters.get_mut(newsletter)
             {

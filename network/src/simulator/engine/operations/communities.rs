@@ -1,4 +1,4 @@
-//! What is done with communities, and who hears of it.
+//! Operations on communities, and their notices.
 
 use model::address::Address;
 use model::community::{Community as ShownCommunity, CommunityChanges, KnownCommunity, SubGroup};
@@ -112,8 +112,8 @@ impl Engine {
         Ok(CommunityAnswer::Done)
     }
 
-    /// Brings communities in line with their groups after something was done to either, and tells members what is new
-    /// to them: who is in one of the groups is in the community, and who has left the community is in none of them.
+    /// Aligns communities with their groups after a change to either, and notifies members of what is new to them.
+    /// Members of any group are members of the community; whoever has left the community is in none of its groups.
     pub(super) fn settle_communities(&mut self) {
         for id in self.communities.ids() {
             if self.settle_members(id).is_err() || self.tell_what_is_new(id).is_err() {
@@ -169,7 +169,7 @@ impl Engine {
         CommunityId::of_address(address, &self.suffixes).ok_or(NO_SUCH_COMMUNITY)
     }
 
-    /// The group that holds the members and ranks of a community.
+    /// The announcement group, which holds the members and ranks of a community.
     fn announcement_of(&self, id: CommunityId) -> Allowed<&Group> {
         self.groups.get(self.communities.get(id)?.announcement).ok_or(NO_SUCH_COMMUNITY)
     }
@@ -184,7 +184,7 @@ impl Engine {
         if rank.is_admin() || open { Ok(()) } else { Err(NOT_AN_ADMIN) }
     }
 
-    /// A group that an admin of it may bring into a community.
+    /// A group that `by` may add to a community, as its admin.
     fn own_group(&self, by: Number, address: &Address) -> Allowed<GroupId> {
         let id = self.named_group(address)?;
         self.groups.get(id).ok_or(NO_SUCH_GROUP)?.check_admin(by)?;

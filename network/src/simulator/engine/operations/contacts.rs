@@ -1,4 +1,4 @@
-//! What an account asks about people, and its address book.
+//! Operations on contacts and the address book.
 
 use model::address::Address;
 use model::contact::{ContactCheck, Person};
@@ -42,13 +42,13 @@ impl Engine {
         }
     }
 
-    /// The subscriber that an address names.
+    /// The registered subscriber behind an address.
     pub(super) fn registered(&self, address: &Address) -> Allowed<Number> {
         let number = Number::of_address(address, &self.suffixes);
         number.filter(|number| self.subscribers.contains_key(number)).ok_or(NOBODY)
     }
 
-    /// Somebody, as far as `viewer` may see.
+    /// A contact, as far as `viewer` may see it.
     fn person(&self, viewer: Number, number: Number) -> Allowed<Person> {
         let subscriber = self.subscribers.get(&number).ok_or(NOBODY)?;
         let name = subscriber.name.as_deref().map(str::to_owned);
@@ -70,7 +70,7 @@ impl Engine {
         })
     }
 
-    /// Who has the number's digits is told its LID, too.
+    /// Checks a number. Whoever knows the digits is also told the LID.
     fn check_number(&mut self, by: Number, digits: String) -> ContactCheck {
         let number = Number::parse(&digits).filter(|number| self.subscribers.contains_key(number));
         let Some(number) = number else {

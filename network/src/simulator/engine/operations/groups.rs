@@ -1,4 +1,4 @@
-//! What is done with groups, and who hears of it.
+//! Operations on groups, and their notices.
 
 use model::address::Address;
 use model::group::{
@@ -142,7 +142,7 @@ impl Engine {
         let code = self.invite_code();
         let id = self.groups.create(self.now, by, subject, code)?.id;
         let (participants_result, _) = self.act_on(by, id, ParticipantAction::Add, participants)?;
-        // Who is in it from the beginning hears of the group as a whole.
+        // The initial members are told of the group as a whole.
         for member in self.members_of(id) {
             let group = Box::new(self.group_of(member, id)?);
             let origin = if member == by { GroupOrigin::Created } else { GroupOrigin::Added };
@@ -151,7 +151,7 @@ impl Engine {
         Ok(GroupAnswer::Created { group: self.group_of(by, id)?, participants_result })
     }
 
-    /// Takes an action that is allowed on each who is named, and says for whom it changed something.
+    /// Applies a permitted action to each participant, and returns those for whom it changed something.
     fn act_on(
         &mut self,
         by: Number,
@@ -205,7 +205,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Tells the new members of their group, and the others of them.
+    /// Notifies the new members of their group, and the other members of them.
     pub(super) fn tell_added(
         &mut self,
         id: GroupId,
@@ -236,7 +236,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Somebody comes in by an invite, or waits for an admin's word.
+    /// Joins a group by an invite, or requests to join.
     pub(super) fn enter_group(&mut self, by: Number, id: GroupId) -> Allowed<Joined> {
         let status = if self.groups.get_mut(id)?.enter(self.now, by)? {
             self.tell_added(id, Some(by), &[by], AddedReason::InviteLink)?;
@@ -251,7 +251,7 @@ impl Engine {
         GroupId::of_address(address, &self.suffixes).ok_or(NO_SUCH_GROUP)
     }
 
-    /// 22 characters, as the real network's codes have.
+    /// An invite code of 22 characters, like those of the real network.
     pub(super) fn invite_code(&mut self) -> String {
         const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
         (0..22).map(|_| char::from(LETTERS[self.rng.random_range(0..LETTERS.len())])).collect()
@@ -267,7 +267,7 @@ impl Engine {
         self.notify(whom, actor, News::Group { group, news });
     }
 
-    /// Tells each of `whom` of `of`, by the names that these show to it.
+    /// Notifies each of `whom` about `of`, with the addresses under which the reader knows them.
     fn tell_all(
         &mut self,
         whom: &[Number],
@@ -282,13 +282,13 @@ impl Engine {
         }
     }
 
-    /// A group that somebody is in.
+    /// A group as one of its members sees it.
     pub(super) fn group_of(&self, viewer: Number, id: GroupId) -> Allowed<ShownGroup> {
         let group = self.groups.get(id).filter(|group| group.rank_of(viewer).is_some());
         group.map(|group| self.show_group(viewer, group)).ok_or(NO_SUCH_GROUP)
     }
 
-    /// A group as one of its members sees it: others may hide their numbers.
+    /// Renders a group for a member: others may hide their numbers.
     fn show_group(&self, viewer: Number, group: &Group) -> ShownGroup {
         let address = |number: Number| self.name_of(number, viewer);
         let members = group.members().iter();

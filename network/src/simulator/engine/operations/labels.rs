@@ -1,4 +1,4 @@
-//! What a business does with its labels, and how its devices hear of it.
+//! Operations on the labels of a business, and their notices.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Engine {
         }
     }
 
-    /// Changes what labels something bears.
+    /// Changes the labels of a chat or a message.
     fn move_labels(
         &mut self,
         by: Number,
@@ -59,7 +59,7 @@ impl Engine {
         Ok(LabelAnswer::Done)
     }
 
-    /// What an account means by a chat, or by a message in it.
+    /// Resolves an account's reference to a chat, or to a message in it.
     fn bearer(&self, by: Number, labelled: &Labelled) -> Allowed<Bearer> {
         let chat = self.chat_of(&labelled.chat)?;
         let message = match &labelled.message {
@@ -83,7 +83,7 @@ impl Engine {
         LabelState { labels, borne: borne.collect() }
     }
 
-    /// An account became a business, and its labels are there; or is none any more, and they are gone.
+    /// Reports all labels, after an account became a business or ceased to be one.
     pub(super) fn tell_all_labels(&mut self, whom: Number) {
         let state = self.label_state(whom);
         self.tell_labels(whom, LabelNews::All(state));

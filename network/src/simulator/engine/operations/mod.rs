@@ -1,7 +1,7 @@
-//! What devices and phones ask beside sending messages, area by area, and the notices that follow from it.
+//! Requests of devices and phones other than sends, by area, and the notices that they cause.
 //!
-//! A phone does through the control API what a device does through its session: both end in [`Engine::perform`]. Whom a
-//! change concerns gets a notice, the devices of its author too.
+//! A phone does through the control API what a device does through its session: both end in [`Engine::perform`].
+//! Everyone whom a change concerns gets a notice, including the devices of its author.
 
 mod account;
 mod business;
@@ -25,18 +25,18 @@ use crate::operation::{Answer, Operation, Refused};
 use crate::simulator::number::Number;
 use crate::wire::SessionFrame;
 
-/// How many answers are remembered, so that a question that is asked again does nothing twice.
+/// Maximum number of remembered answers, by which a repeated request takes effect once.
 const REMEMBERED: usize = 10_000;
 
 impl Engine {
-    /// A device asks something.
+    /// Handles an operation of a device.
     pub(in crate::simulator) fn operate(&mut self, session: SessionId, id: Uuid, operation: Operation) {
         let Some(live) = self.live_or_late(session) else { return };
         let asked = (live.number, id);
         let result = match self.answered.get(&asked) {
             Some(answer) => answer.clone(),
             None => {
-                // Shown once more, a presence is the same.
+                // Showing a presence is idempotent, so its answer need not be remembered.
                 let is_remembered = !matches!(operation, Operation::Presence(_));
                 let result = self.perform(live.number, Some(live.device), operation);
                 let result = result.map(Box::new).map_err(Refused::from);
@@ -52,7 +52,7 @@ impl Engine {
         if self.faults.mute_operations {
             return;
         }
-        // Behind the notices that the operation caused, and those that still wait before them.
+        // The answer must follow the notices that the operation caused, and those that wait before them.
         let behind = self.items;
         if let Some(device) = self.subscribers.device_mut(live.number, live.device) {
             device.answers.push_back((behind, SessionFrame::Operated { id, result }));
@@ -60,10 +60,10 @@ impl Engine {
         }
     }
 
-    /// A phone does what a device would ask for.
+    /// Runs an operation as a phone.
     ///
     /// # Errors
-    /// An unknown phone, or the network's refusal.
+    /// An unknown phone, or a refusal by the network.
     pub fn phone_operation(
         &mut self,
         now: Timestamp,
@@ -74,7 +74,7 @@ impl Engine {
         Ok(self.perform(number, None, operation)?)
     }
 
-    /// `device` is the one that asks; `None` when the phone does.
+    /// `device` is the requesting device; `None` for the phone.
     fn perform(&mut self, by: Number, device: Option<u32>, operation: Operation) -> Allowed<Answer> {
         let answer = match operation {
             Operation::Business(operation) => self.business_operation(by, operation).map(Answer::from),
@@ -94,7 +94,7 @@ impl Engine {
         answer
     }
 
-    /// Tells all devices of a subscriber what changed.
+    /// Notifies all devices of a subscriber of a change.
     pub(in crate::simulator::engine) fn notify(&mut self, whom: Number, actor: Option<Number>, news: News) {
         let actor = actor.map(|actor| self.name_of(actor, whom));
         for device in self.subscribers.linked_devices(whom) {

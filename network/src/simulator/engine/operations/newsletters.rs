@@ -1,4 +1,4 @@
-//! What is done with newsletters, and who hears of it.
+//! Operations on newsletters, and their notices.
 
 use model::address::Address;
 use model::field::Change;
@@ -96,10 +96,10 @@ impl Engine {
         }
     }
 
-    /// What a search finds a newsletter by: its maker's phone says it.
+    /// Sets what a search matches, as the owner's phone does.
     ///
     /// # Errors
-    /// A newsletter that is not there.
+    /// The newsletter does not exist.
     pub fn list_newsletter(&mut self, newsletter: &Address, listing: Listing) -> Result<(), ControlError> {
         let id = self.named_newsletter(newsletter)?;
         self.newsletters.get_mut(id)?.listing = listing;
@@ -131,7 +131,7 @@ impl Engine {
         found.filter(|found| after.is_none_or(|after| found.id.as_str() > after)).take(limit).collect()
     }
 
-    /// Changes what a newsletter is to somebody, tells them, and shows it to them.
+    /// Changes the role of `whom`, notifies them, and returns the newsletter as they see it.
     fn change_role(
         &mut self,
         newsletter: &Address,
@@ -144,7 +144,7 @@ impl Engine {
         self.newsletter_of(whom, id)
     }
 
-    /// Tells somebody what a newsletter is to them now.
+    /// Notifies a subscriber of the newsletter with its current role.
     fn tell_newsletter(&mut self, whom: Number, id: NewsletterId) {
         let newsletter = id.address(&self.suffixes);
         let known = self.newsletters.get(id).map(|newsletter| self.show_newsletter(whom, newsletter));
@@ -187,7 +187,7 @@ fn show_post(post: &Post) -> NewsletterMessage {
         message_id: post.message.id.to_string(),
         kind: content.type_name().to_owned(),
         text: post.edited.clone().or_else(|| content.text().map(str::to_owned)),
-        // Whoever only looks stores no bytes, and has no name for them: the message bears its author's.
+        // A viewer stores no media, so the reference has no id; the one in the message is its author's.
         media: content.media().map(|media| MediaRef {
             id: None,
             state: MediaState::Skipped,

@@ -1,6 +1,6 @@
-//! Who is there and who is writing: what an account shows, and whose devices hear of it.
+//! Presence: what an account shows, and whose devices are notified.
 //!
-//! Presence is of the moment: a device that is away does not hear of it later.
+//! Presence is transient: a device that is offline is not told later.
 
 use model::address::Address;
 use model::presence::Presence;
@@ -16,11 +16,11 @@ use crate::simulator::engine::rules::Allowed;
 use crate::simulator::engine::subscriber::Kept;
 use crate::simulator::number::Number;
 
-/// How many presences a phone remembers to have seen.
+/// Maximum number of presences that a phone remembers.
 const REMEMBERED: usize = 100;
 
 impl Engine {
-    /// A subscription is that of the device's session; a phone's ends at once.
+    /// A subscription belongs to the device's session; a phone's ends at once.
     pub(super) fn presence_operation(
         &mut self,
         by: Number,
@@ -40,7 +40,7 @@ impl Engine {
             }
             PresenceOperation::Subscribe { contacts } => {
                 for contact in contacts {
-                    // Whoever is not registered any more shows nothing.
+                    // A number that is no longer registered shows nothing.
                     let Ok(number) = self.registered(&contact) else { continue };
                     if let (Some(session), Some(subscriber)) = (session, self.subscribers.get_mut(&number)) {
                         subscriber.account.watchers.retain(|(watcher, _)| *watcher != by);
@@ -77,7 +77,7 @@ impl Engine {
         }
     }
 
-    /// Shows somebody's presence to one who watches, as far as that is meant for them.
+    /// Notifies a watcher of a presence, as far as privacy settings permit.
     fn show_presence(&mut self, of: Number, to: Number) {
         let Some(subscriber) = self.subscribers.get(&of).filter(|subscriber| subscriber.account.has_shown) else {
             return;
@@ -92,7 +92,7 @@ impl Engine {
         self.tell_presence(of, to, chat, PresenceNews { participant: None, presence, last_seen_at });
     }
 
-    /// Everybody in a chat sees who writes there.
+    /// Shows everyone in a chat who is typing.
     fn write_in(&mut self, by: Number, chat: Chat, presence: Presence) {
         match chat {
             Chat::Direct(peer) => {

@@ -1,4 +1,4 @@
-//! Every type of message, in both directions: what is said, who sees it how, and what is refused.
+//! Every type of message in both directions: content, addressing, and refusals.
 
 use model::message::{Quoted, TYPE_NAMES};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::simulator::answers::InboxRow;
 use crate::simulator::bytes;
 
 impl World {
-    /// A phone writes; the ids, or why not.
+    /// A phone sends a message; returns the ids or the refusal.
     pub(super) fn try_write(&mut self, from: &str, body: Value) -> Result<Vec<MessageId>, ControlError> {
         let message = serde_json::from_value(body).unwrap();
         let media = bytes::prepare(&message)?;
@@ -21,7 +21,7 @@ impl World {
         self.try_write(from, body).unwrap().remove(0).0
     }
 
-    /// A channel sends; what it is answered at once.
+    /// A channel sends a message; returns the immediate answer.
     pub(super) fn try_send(&mut self, session: SessionId, id: &str, to: &str, content: Content) -> Result<(), u16> {
         self.take(session);
         let (id, to) = (MessageId(id.into()), Address::parse(to).unwrap());
@@ -162,7 +162,7 @@ fn a_target_is_named_as_each_side_sees_it() {
     let expected = Content::Reaction { target: key("A", true, lid.as_str()), emoji: "❤".into() };
     assert_eq!((&heard[0].content, &heard[0].chat), (&expected, &lid));
 
-    // The channel answers under the LID, and the phone sees its own message named.
+    // The channel replies to the LID, and the phone sees its own message referenced.
     let reaction = Content::Reaction { target: key(&heard[0].id.0, false, lid.as_str()), emoji: "x".into() };
     assert_eq!(world.try_send(session, "B", lid.as_str(), reaction), Err(400), "not to a reaction");
     let hers = world.write(FRIEND, json!({ "to": CHANNEL, "type": "text", "text": "hi" }));
@@ -200,7 +200,7 @@ fn what_is_not_ones_own_is_not_edited_and_what_is_unknown_not_touched() {
         let name = format!("{content:?}");
         assert_eq!(world.try_send(session, &format!("T{n}"), &friend(), content), expected, "{name}");
     }
-    // The star is the channel's own affair: its phone shows it, the friend hears nothing.
+    // A star is private to the channel: its phone shows it, the friend receives nothing.
     let types = |rows: Vec<InboxRow>| rows.into_iter().map(|row| row.says["type"].clone()).collect::<Vec<_>>();
     assert_eq!(types(world.inbox(CHANNEL)), ["text", "star"]);
     assert_eq!(types(world.inbox(FRIEND)), ["text", "location", "edit", "reaction"]);
@@ -257,7 +257,7 @@ fn what_stands_around_a_message_travels_with_it() {
     assert_eq!(around.ephemeral_expiration, Some(60));
     assert_eq!(around.link_preview.unwrap().url, "https://example.com/a");
 
-    // The other way round, the author of the quote is who the phone itself is.
+    // In the other direction, the author of the quoted message is the phone itself.
     let quoted = Some(Quoted { message_id: MessageId(question), from: lid.clone(), text: Some("why?".into()) });
     let around = Surroundings { quoted, ..Default::default() };
     let message = Outbound { id: MessageId("A".into()), to: lid, content: text("because"), around };

@@ -1,4 +1,4 @@
-//! Groups and newsletters: who sends, who gets what, and who acknowledges.
+//! Groups and newsletters: who sends, receives and acknowledges.
 
 use model::group::{Group, GroupChanges, ParticipantAction, ParticipantStatus, Rank};
 use serde_json::json;
@@ -14,21 +14,21 @@ const THIRD: &str = "15550000003";
 const STRANGER: &str = "15550000004";
 
 impl World {
-    /// Does something about groups by a phone.
+    /// Runs a group operation as a phone.
     fn groups(&mut self, by: &str, operation: GroupOperation) -> Result<GroupAnswer, ControlError> {
         let now = self.now;
         let answer = self.call(|engine| engine.phone_operation(now, number_of(by), operation.into()));
         answer.map(|answer| GroupOperation::answer(answer).unwrap())
     }
 
-    /// Does something about newsletters by a phone.
+    /// Runs a newsletter operation as a phone.
     fn newsletters(&mut self, by: &str, operation: NewsletterOperation) -> Result<NewsletterAnswer, ControlError> {
         let now = self.now;
         let answer = self.call(|engine| engine.phone_operation(now, number_of(by), operation.into()));
         answer.map(|answer| NewsletterOperation::answer(answer).unwrap())
     }
 
-    /// A group of channel, friend and a third, made by the friend.
+    /// A group of channel, friend and a third member, created by the friend.
     fn group(&mut self) -> Address {
         self.register(THIRD, PhoneSettings::default());
         self.register(STRANGER, PhoneSettings::default());

@@ -1,4 +1,4 @@
-//! What outlives the process, written to a folder and read again.
+//! Persistence: state is written to a folder and read again.
 
 use model::group::{ParticipantAction, Rank};
 
@@ -9,13 +9,13 @@ use crate::operation::groups::{GroupAnswer, GroupOperation};
 use crate::operation::picture::Picture;
 use crate::simulator::store::{Store, StoreError};
 
-/// Stores a world's state, as a process does at its end, or just before it is killed.
+/// Stores a world's state, as a process does at shutdown or just before it is killed.
 fn store(world: &World, folder: &std::path::Path, ends_in_order: bool) {
     let (mut store, _) = Store::open(folder).unwrap();
     store.write(&world.engine.snapshot(), ends_in_order).unwrap();
 }
 
-/// The next process.
+/// Starts the next process.
 fn started(folder: &std::path::Path, now: Timestamp) -> World {
     let (_, found) = Store::open(folder).unwrap();
     let found = found.expect("something was stored");
@@ -63,22 +63,22 @@ fn a_linked_device_logs_in_again_with_its_credentials_and_starts_where_it_was() 
     let logins = world.logins();
     assert_eq!((logins.len(), logins[0].epoch, logins[0].end), (1, 7, Some(LoginEnd::Lost)));
     assert_eq!(world.stats().sessions, 0);
-    // A lower epoch than the last one is no conflict, as after any other end of a session: nobody holds the device.
+    // A lower epoch is no conflict, as after any other end of a session: no session holds the device.
     let session = world.login(2, 5, &credentials);
     let told = world.take(session);
     assert!(matches!(told.first(), Some(SessionFrame::LoggedIn(_))), "{told:?}");
     assert_eq!((world.stats().conflicts, world.stats().fenced), (0, 0));
-    // What was not acknowledged comes again, each under the name that it had.
+    // Unacknowledged items come again under the same ids.
     let again = items(&told);
     let expected: Vec<_> = before.into_iter().filter(|item| !is_message(item, &waiting[0])).collect();
     assert_eq!(again, expected);
 
-    // What was accepted before is dropped, and is in the inbox once.
+    // A repeat of an accepted message is dropped; the inbox has it once.
     world.send(session, "A", &friend());
     assert_eq!(world.stats().duplicates_dropped, 1);
     assert_eq!(world.inbox_ids(FRIEND), ["A"]);
     assert_eq!(world.engine.accepted(&LedgerQuery::default()).data[0].raw_copies, 2);
-    // A higher epoch fences this one, as ever.
+    // A higher epoch fences this session, as usual.
     world.login(1, 9, &credentials);
     assert_eq!(ended(&world.take(session)), Some(EndReason::Fenced));
 }
@@ -99,7 +99,7 @@ fn messages_are_shared_again_by_all_who_hold_them() {
     let mut world = restarted(&world, true);
     let session = world.login(1, 2, &credentials);
     world.take(session);
-    // The phone reads what reached it before, and reacts to it: the sender hears of both.
+    // The phone reads an older message and reacts to it: the sender is told of both.
     let now = world.now;
     world.call(|engine| engine.open_chat(now, number_of(FRIEND), CHANNEL)).unwrap();
     assert_eq!(statuses(&world.take(session)), [ReceiptStatus::Read]);
@@ -107,7 +107,7 @@ fn messages_are_shared_again_by_all_who_hold_them() {
     let told = world.take(session);
     let mut content = messages(&told).pop().unwrap().content;
     assert_eq!(content.target_mut().cloned(), Some(key("A", true, &friend())));
-    // The group is what it was.
+    // The group is unchanged.
     let GroupAnswer::Group(shown) = groups(&mut world, CHANNEL, GroupOperation::Show { group: group.clone() }) else {
         panic!("a group is shown")
     };
@@ -173,7 +173,7 @@ fn after_a_kill_no_name_is_given_away_twice() {
     let credentials = world.pair(CHANNEL);
     let folder = tempfile::tempdir().unwrap();
     store(&world, folder.path(), false);
-    // This is what the process did before it was killed.
+    // The following happened before the process was killed.
     let session = world.login(1, 1, &credentials);
     let lost_group = make_group(&mut world);
     world.phone_sends(FRIEND, CHANNEL, 2);
@@ -209,7 +209,7 @@ fn what_is_damaged_or_of_a_newer_release_is_refused_and_left_alone() {
     for flipped in (0..whole.len()).step_by(7) {
         let mut bytes = whole.clone();
         bytes[flipped] ^= 1;
-        // The digit of the format may become a higher one.
+        // The flipped byte may be the format's digit, which then names a higher format.
         assert!(matches!(refused(&bytes), StoreError::Damaged { .. } | StoreError::Newer { .. }), "byte {flipped}");
     }
     let text = b"gateway simulator state 2\nwhatever follows";

@@ -1,4 +1,4 @@
-//! How a device comes to be: QR texts, pair codes, credentials.
+//! How a device is linked: QR texts, pair codes, credentials.
 
 use super::*;
 
@@ -96,7 +96,7 @@ fn a_pair_code_links_its_own_number_while_it_lives() {
     assert_eq!(shape, "AAAAA9999", "{}", code.code);
     assert_eq!(code.code.as_bytes()[4], b'-');
     assert!(world.link(FRIEND, LinkBy::PairCode(code.code.clone()), 1).is_err());
-    // The QR texts are used up after 160 s; the code keeps the session open for as long as it lives.
+    // The QR texts are used up after 160 s; a valid pair code keeps the session open.
     world.pass(159_000);
     assert!(world.link(CHANNEL, LinkBy::PairCode(code.code.to_lowercase()), 2).is_ok());
 }

@@ -1,8 +1,8 @@
-//! What holds whatever nodes do, tried by property.
+//! Invariants that hold for any behaviour of nodes, as property tests.
 
 use super::*;
 
-/// What may happen, in any order.
+/// Actions that may happen in any order.
 #[derive(Clone, Debug)]
 enum Deed {
     Login { connection: ConnectionId, epoch: Epoch },
@@ -35,7 +35,7 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever nodes do: one live session a device, no message twice, nothing inbound lost or out of order.
+    /// At all times: one live session per device, no message twice, nothing inbound lost or reordered.
     #[test]
     fn the_network_keeps_its_promises(deeds in deeds()) {
         let mut world = World::new();
@@ -97,7 +97,7 @@ proptest! {
         inbox.dedup();
         prop_assert_eq!(inbox.len(), rows.total);
 
-        // A last login gets, in order, every message that was not acknowledged.
+        // A final login receives, in order, every message that was not acknowledged.
         let now = world.now;
         world.call(|engine| engine.clear_faults(now));
         let mut known: HashMap<ItemId, String> = HashMap::new();
@@ -125,7 +125,7 @@ proptest! {
         prop_assert_eq!(received, expected);
     }
 
-    /// The engine takes any frame in any state without falling over.
+    /// No frame in any state makes the engine panic.
     #[test]
     fn no_frame_upsets_the_engine(frames in proptest::collection::vec((1..4_u64, 0..9_u8, 0..4_u64), 1..60)) {
         let mut world = World::new();

@@ -92,7 +92,7 @@ fn a_lid_reaches_its_subscriber() {
     assert_eq!(world.inbox_ids(FRIEND), ["A"]);
 }
 
-/// How the friend is shown to the channel in a new message.
+/// How the friend is addressed towards the channel in a new message.
 fn sender_of_next(world: &mut World, session: SessionId) -> (Address, Option<Address>) {
     world.phone_sends(FRIEND, CHANNEL, 1);
     match items(&world.take(session)).pop().unwrap().kind {
