@@ -225,25 +225,25 @@ export interface components {
              */
             total: number;
         };
-        /** @description A chat as the interface shows it. */
+        /** @description A chat. */
         Chat: {
             /** @description Whether the chat is archived. */
             archived: boolean;
             /**
              * Format: uint32
-             * @description Seconds after which messages disappear; 0 for never.
+             * @description Seconds after which messages disappear; `0` for never.
              */
             ephemeral_expiration: number;
             /** @description Its id. */
             id: string;
             /**
              * Format: int64
-             * @description Unix seconds.
+             * @description Time of the last message in Unix seconds; `null` if there is none.
              */
             last_message_at: number | null;
             /**
              * Format: int64
-             * @description `null`: not muted; 0: for ever; else Unix seconds.
+             * @description Time until which the chat is muted, in Unix seconds; `0` for ever, `null` if it is not muted.
              */
             muted_until: number | null;
             /** @description Whether it is pinned. */
@@ -252,7 +252,7 @@ export interface components {
             unread: boolean;
         };
         /**
-         * @description An endpoint's `chat_type_filter`.
+         * @description The kind of chats whose events an endpoint receives.
          * @enum {string}
          */
         ChatTypeFilter: "all" | "direct_only" | "groups_only";
@@ -470,7 +470,7 @@ export interface components {
             };
         };
         /**
-         * @description The state of a delivery.
+         * @description State of a delivery. `exhausted`: no attempts are left. `paused`: due while its endpoint was disabled.
          * @enum {string}
          */
         DeliveryState: "delivered" | "pending" | "in_flight" | "retrying" | "exhausted" | "paused";
@@ -540,7 +540,7 @@ export interface components {
         /** @description The events that an endpoint gets. Serialised as the interface's list of names. */
         EventFilter: string[];
         /**
-         * @description The names of events.
+         * @description Name of an event.
          * @enum {string}
          */
         EventName: "message.received" | "message.sent" | "message.reaction" | "message.status" | "channel.connected" | "channel.disconnected" | "channel.status" | "qr.updated" | "group.created" | "group.updated" | "group.participant_added" | "group.participant_removed" | "group.admin_promoted" | "group.admin_demoted" | "chat.updated" | "chat.archived" | "chat.pinned" | "presence.updated" | "order.placed" | "order.cancelled" | "cart.updated" | "story.viewed" | "call.offered" | "call.terminated" | "contact.resolved";
@@ -699,11 +699,11 @@ export interface components {
          * @enum {string}
          */
         MediaDirection: "upload" | "inbound" | "outbound";
-        /** @description Media as events and history show it; every field always present. */
+        /** @description Media of a message. Every field is always present. */
         MediaRef: {
             /**
              * Format: uint32
-             * @description How long it plays.
+             * @description Duration in seconds; `null` if unknown.
              */
             duration_seconds: number | null;
             /**
@@ -715,7 +715,7 @@ export interface components {
             filename: string | null;
             /**
              * Format: uint32
-             * @description Pixels.
+             * @description Height in pixels; `null` if unknown.
              */
             height: number | null;
             /**
@@ -725,29 +725,29 @@ export interface components {
             id: string | null;
             /** @description The MIME type, such as `image/png`. */
             mime_type: string;
-            /** @description A SHA-256 in 64 lower-case hex characters. */
+            /** @description SHA-256 as 64 lower-case hex characters. */
             sha256: string | null;
             /**
              * Format: uint64
-             * @description Bytes, where that is known.
+             * @description Size in bytes; `null` if unknown.
              */
             size_bytes: number | null;
             /** @description Its state. */
             state: components["schemas"]["MediaState"];
-            /** @description A signed link. */
+            /** @description Signed link to the bytes. */
             url: string | null;
             /** @description Whether it can be viewed only once. */
             view_once: boolean;
-            /** @description Whether it is a voice note. */
+            /** @description Whether the media is a voice note. */
             voice: boolean;
             /**
              * Format: uint32
-             * @description Pixels.
+             * @description Width in pixels; `null` if unknown.
              */
             width: number | null;
         };
         /**
-         * @description Whether the bytes are available.
+         * @description Whether the bytes are available. `gone`: retention has ended. `skipped`: not downloaded automatically.
          * @enum {string}
          */
         MediaState: "ready" | "failed" | "pending" | "gone" | "skipped";
@@ -774,7 +774,7 @@ export interface components {
             id: string;
             /** @description The MIME type, such as `image/png`. */
             mime_type: string;
-            /** @description A SHA-256 in 64 lower-case hex characters. */
+            /** @description SHA-256 as 64 lower-case hex characters. */
             sha256: string | null;
             /**
              * Format: uint64
@@ -829,7 +829,7 @@ export interface components {
             endpoint_id: string;
             /** @description The event's name. */
             event: components["schemas"]["EventName"];
-            /** @description `evt_` and a ULID: the key by which receivers drop repeats. */
+            /** @description Id of the event: `evt_` and a ULID, by which receivers drop repeated deliveries. */
             event_id: string;
             /**
              * Format: uuid
@@ -861,13 +861,13 @@ export interface components {
             /** @description An explanation, for people. */
             message: string;
         };
-        /** @description Names an existing message: its chat, its id, and whose it is. */
+        /** @description Identifies a message by its chat, its id, and whether the channel sent it. */
         MessageKey: {
-            /** @description Whether the channel itself sent it. */
+            /** @description Whether the channel itself sent the message. */
             from_me: boolean;
-            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
+            /** @description Id of the message in the network; `3EB0` and 36 upper-case hex characters if the gateway created it. */
             id: string;
-            /** @description The conversation that it is in. */
+            /** @description Address of the chat that contains the message. */
             remote_jid: string;
         };
         MessageMetrics: {
@@ -1023,7 +1023,7 @@ export interface components {
             used: number | null;
         };
         /**
-         * @description The `reason` of a `channel.status` event.
+         * @description Reason for the status of a channel.
          * @enum {string}
          */
         Reason: "created" | "qr_requested" | "connect_requested" | "paired" | "login_ok" | "network" | "worker_lost" | "rebalance" | "qr_timeout" | "pairing_refused" | "reconnect_budget" | "no_worker" | "logout" | "session_invalidated" | "kicked_other_device" | "stream_replaced_loop" | "client_outdated" | "auth_state" | "crash_loop" | "user" | "admin" | "banned" | "restored";
@@ -1056,7 +1056,7 @@ export interface components {
         SentMessage: {
             /** @description The caller's own reference, which is returned in the response and in `message.sent`. */
             client_ref: string | null;
-            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
+            /** @description Id of the message in the network; `3EB0` and 36 upper-case hex characters if the gateway created it. */
             message_id: string;
             /** @description `sent` when the network has accepted it, `queued` when that is still to come. */
             status: components["schemas"]["SentStatus"];
@@ -1089,10 +1089,10 @@ export interface components {
              */
             refreshed_at: string;
         };
-        /** @description Every field is always present. */
+        /** @description Settings of a channel. Every field is always present. */
         Settings: {
             /**
-             * @description The channel is shown as available for as long as it is connected.
+             * @description Whether the channel is shown as available while it is connected.
              * @default false
              */
             always_online: boolean;
@@ -1130,7 +1130,7 @@ export interface components {
             emit_device_sent: boolean;
             /**
              * Format: uint32
-             * @description Days; 0 stores nothing, `null` is what the deployment keeps.
+             * @description Days for which messages are kept; `0` stores nothing, `null` is the deployment's default.
              * @default null
              */
             history_retention_days: number | null;
@@ -1155,7 +1155,7 @@ export interface components {
              */
             ignore_stories: boolean;
             /**
-             * @description Whether texts that do not say so themselves show a preview of their first link.
+             * @description Whether texts show a preview of their first link unless the send says otherwise.
              * @default true
              */
             link_preview: boolean;
@@ -1166,7 +1166,7 @@ export interface components {
             mark_read_on_receive: boolean;
             /**
              * Format: uint32
-             * @description Days; `null` for what the deployment keeps.
+             * @description Days for which media is kept; `null` for the deployment's default.
              * @default null
              */
             media_retention_days: number | null;
@@ -1176,12 +1176,12 @@ export interface components {
              */
             presence_on_connect: components["schemas"]["ConnectPresence"];
             /**
-             * @description The proxy of the channel's sessions; its password is shown as `***`. Takes effect at the next connection.
+             * @description Proxy of the channel's sessions from the next connection on, its password shown as `***`; `null` for none.
              * @default null
              */
             proxy_url: string | null;
             /**
-             * @description The message that is sent to a rejected caller.
+             * @description Message that is sent to a rejected caller; `null` for none.
              * @default null
              */
             reject_call_message: string | null;
@@ -1191,17 +1191,17 @@ export interface components {
              */
             reject_calls: boolean;
             /**
-             * @description The pause between two sends, in milliseconds; chosen at random for each.
+             * @description Pause between two sends in milliseconds, chosen at random for each; `null` for none.
              * @default null
              */
             send_delay_ms: components["schemas"]["SendDelay"] | null;
             /**
-             * @description Whether the chat shows typing before a text arrives.
+             * @description Whether typing is shown in the chat before a text is sent.
              * @default false
              */
             simulate_typing: boolean;
             /**
-             * @description Whether messages are stored with their bodies, and not as metadata only.
+             * @description Whether messages are stored with their bodies, and not only as metadata.
              * @default true
              */
             store_bodies: boolean;
@@ -1212,7 +1212,7 @@ export interface components {
             sync_full_history: boolean;
             /**
              * Format: date-time
-             * @description When they were last changed: what `If-Match` names.
+             * @description Time of the last change of the settings; the value for `If-Match`.
              * @default 1970-01-01T00:00:00.000Z
              */
             updated_at: string;
@@ -1229,7 +1229,7 @@ export interface components {
          */
         Source: "api" | "device" | "network";
         /**
-         * @description The eleven statuses of a channel.
+         * @description Status of a channel.
          * @enum {string}
          */
         Status: "pending" | "qr" | "connecting" | "reconnecting" | "connected" | "disconnected" | "logged_out" | "stopped_by_user" | "disabled_by_admin" | "error" | "failed";
@@ -1259,11 +1259,11 @@ export interface components {
             /** @description The status after. */
             to: components["schemas"]["Status"];
         };
-        /** @description What the network said in addition to the reason of a status. */
+        /** @description Details from the network about a status. */
         StatusDetails: {
             /**
              * Format: date-time
-             * @description Until when the number is banned.
+             * @description Time until which the number is banned.
              */
             ban_until: string;
         };
@@ -1341,7 +1341,7 @@ export interface components {
             is_group: boolean;
             /** @description The media, if there is any. */
             media: components["schemas"]["MediaRef"] | null;
-            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
+            /** @description Id of the message in the network; `3EB0` and 36 upper-case hex characters if the gateway created it. */
             message_id: string;
             /** @description The message that it refers to. */
             message_key: components["schemas"]["MessageKey"] | null;
@@ -1422,7 +1422,7 @@ export interface components {
             status: string | number;
         };
         /**
-         * @description Whose turn it is.
+         * @description Status of a ticket: `open` waits for the support, `waiting` for the customer; `closed` accepts no more messages.
          * @enum {string}
          */
         TicketStatus: "open" | "waiting" | "solved" | "closed";
@@ -1536,7 +1536,7 @@ export interface components {
             endpoint_id: string;
             /** @description The event's name. */
             event: components["schemas"]["EventName"];
-            /** @description `evt_` and a ULID: the key by which receivers drop repeats. */
+            /** @description Id of the event: `evt_` and a ULID, by which receivers drop repeated deliveries. */
             event_id: string;
             /**
              * Format: uuid
@@ -1560,7 +1560,7 @@ export interface components {
              * @description After how many it is given up.
              */
             max_attempts: number;
-            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
+            /** @description Id of the message in the network; `3EB0` and 36 upper-case hex characters if the gateway created it. */
             message_id: string | null;
             /**
              * Format: date-time
@@ -1603,7 +1603,7 @@ export interface components {
             endpoint_id: string;
             /** @description The event's name. */
             event: components["schemas"]["EventName"];
-            /** @description `evt_` and a ULID: the key by which receivers drop repeats. */
+            /** @description Id of the event: `evt_` and a ULID, by which receivers drop repeated deliveries. */
             event_id: string;
             /**
              * Format: uuid
@@ -1627,7 +1627,7 @@ export interface components {
              * @description After how many it is given up.
              */
             max_attempts: number;
-            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
+            /** @description Id of the message in the network; `3EB0` and 36 upper-case hex characters if the gateway created it. */
             message_id: string | null;
             /**
              * Format: date-time

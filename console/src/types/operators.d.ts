@@ -69,16 +69,16 @@ export interface components {
         };
         /** @enum {string} */
         BackupState: "running" | "failed" | "done";
-        /** @description Capacity and refill of a bucket. */
+        /** @description Capacity and refill rate of a token bucket. */
         BucketRule: {
             /**
              * Format: uint32
-             * @description The most tokens that a bucket holds.
+             * @description Maximum number of tokens in the bucket.
              */
             burst: number;
             /**
              * Format: uint32
-             * @description Whole tokens a second.
+             * @description Tokens added per second.
              */
             refill_per_second: number;
         };
@@ -481,7 +481,7 @@ export interface components {
         };
         /**
          * Format: uint8
-         * @description The version of what nodes store and send. Counts from 1.
+         * @description Version of what nodes store and send, counted from 1.
          */
         Format: number;
         /**
@@ -729,7 +729,7 @@ export interface components {
             error: components["schemas"]["MessageError"] | null;
             /** @description Who wrote it: the phone address when it is known, otherwise the linked-device address. */
             from: string;
-            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
+            /** @description Id of the message in the network; `3EB0` and 36 upper-case hex characters if the gateway created it. */
             message_id: string;
             /**
              * Format: uint64
@@ -1441,7 +1441,7 @@ export interface components {
             total: number;
         };
         /**
-         * @description The `reason` of a `channel.status` event.
+         * @description Reason for the status of a channel.
          * @enum {string}
          */
         Reason: "created" | "qr_requested" | "connect_requested" | "paired" | "login_ok" | "network" | "worker_lost" | "rebalance" | "qr_timeout" | "pairing_refused" | "reconnect_budget" | "no_worker" | "logout" | "session_invalidated" | "kicked_other_device" | "stream_replaced_loop" | "client_outdated" | "auth_state" | "crash_loop" | "user" | "admin" | "banned" | "restored";
@@ -1600,7 +1600,7 @@ export interface components {
             wanted_leader: number | null;
         };
         /**
-         * @description The eleven statuses of a channel.
+         * @description Status of a channel.
          * @enum {string}
          */
         Status: "pending" | "qr" | "connecting" | "reconnecting" | "connected" | "disconnected" | "logged_out" | "stopped_by_user" | "disabled_by_admin" | "error" | "failed";
@@ -1705,7 +1705,7 @@ export interface components {
             waiting: number;
         };
         /**
-         * @description Whose turn it is.
+         * @description Status of a ticket: `open` waits for the support, `waiting` for the customer; `closed` accepts no more messages.
          * @enum {string}
          */
         TicketStatus: "open" | "waiting" | "solved" | "closed";
