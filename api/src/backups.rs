@@ -26,6 +26,7 @@ pub struct BackupJob {
     /// Destination of the backup: a folder of the node, or `s3://BUCKET/PREFIX`.
     pub to: String,
     pub state: BackupState,
+    /// Start of the backup.
     pub began_at: Timestamp,
     pub ended_at: Option<Timestamp>,
     /// Why the backup failed; `null` unless it did.

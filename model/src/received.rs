@@ -24,14 +24,14 @@ pub enum ReceivedBody {
     Video {
         media: MediaRef,
         caption: Option<String>,
-        /// Whether it is animated.
+        /// Whether the video is animated.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         animated: bool,
     },
     Sticker {
         media: MediaRef,
         caption: Option<String>,
-        /// Whether it is animated.
+        /// Whether the sticker is animated.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         animated: bool,
     },

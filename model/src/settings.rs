@@ -26,7 +26,7 @@ macro_rules! settings {
         #[serde(default)]
         pub struct Settings {
             $($(#[$about])* pub $field: $type,)*
-            /// Proxy of the channel's sessions from the next connection on, its password shown as `***`; `null` for none.
+            /// Proxy of the channel's sessions from the next connection on, password shown as `***`; `null` for none.
             pub proxy_url: Option<String>,
             /// Time of the last change of the settings; the value for `If-Match`.
             pub updated_at: Timestamp,

@@ -101,6 +101,7 @@ pub struct ChangeView {
     /// Whether the cluster began it: to restore the number of replicas, or as a node had much more load than others.
     pub automatic: bool,
     pub at_once: u16,
+    /// Start of the change.
     pub began_at: Timestamp,
     pub ended_at: Option<Timestamp>,
     /// Moves in total.

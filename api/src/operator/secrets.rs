@@ -104,6 +104,7 @@ pub struct SecretsView {
 pub struct ExchangeView {
     /// Id of the previous master key.
     pub from: String,
+    /// Start of the exchange.
     pub began_at: Timestamp,
     /// Time when the last data key was re-encrypted; `null` until then.
     pub ended_at: Option<Timestamp>,
@@ -117,6 +118,7 @@ pub struct ExchangeView {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "DataKeyRotation")]
 pub struct DataKeysView {
+    /// Start of the rotation.
     pub began_at: Timestamp,
     /// `changing`: customers get new data keys. `resealing`: what is encrypted with previous ones is re-encrypted.
     /// `keeping`: previous data keys are not in use, but kept for a while. `ended`: they are dropped.

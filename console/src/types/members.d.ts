@@ -1176,7 +1176,7 @@ export interface components {
              */
             presence_on_connect: components["schemas"]["ConnectPresence"];
             /**
-             * @description Proxy of the channel's sessions from the next connection on, its password shown as `***`; `null` for none.
+             * @description Proxy of the channel's sessions from the next connection on, password shown as `***`; `null` for none.
              * @default null
              */
             proxy_url: string | null;

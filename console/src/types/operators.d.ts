@@ -50,7 +50,7 @@ export interface components {
         BackupJob: {
             /**
              * Format: date-time
-             * @description When it began; null while it waits.
+             * @description Start of the backup.
              */
             began_at: string;
             /**
@@ -288,7 +288,7 @@ export interface components {
         DataKeyRotation: {
             /**
              * Format: date-time
-             * @description When it began; null while it waits.
+             * @description Start of the rotation.
              */
             began_at: string;
             /**
@@ -588,7 +588,7 @@ export interface components {
             automatic: boolean;
             /**
              * Format: date-time
-             * @description When it began; null while it waits.
+             * @description Start of the change.
              */
             began_at: string;
             /**
@@ -670,7 +670,7 @@ export interface components {
         MasterKeyExchange: {
             /**
              * Format: date-time
-             * @description When it began; null while it waits.
+             * @description Start of the exchange.
              */
             began_at: string;
             /**
