@@ -1184,7 +1184,7 @@ export interface components {
              * @description Its id.
              */
             id: string;
-            /** @description IP address of the client; `null` if the action was not a client's. */
+            /** @description IP address of the client; `null` if there is none, or if the entry covers several. */
             ip: string | null;
             /**
              * @description How it ended.
@@ -1193,9 +1193,9 @@ export interface components {
             outcome: "success" | "failure";
             /** @description The `X-Request-Id` of the call. */
             request_id: string | null;
-            /** @description What was acted upon; `null` if there is nothing to name. */
+            /** @description What was acted upon; `null` if nothing was. */
             target: components["schemas"]["AuditTarget"] | null;
-            /** @description `User-Agent` of the client; `null` if there is none. */
+            /** @description `User-Agent` of the client; `null` if unknown. */
             user_agent: string | null;
         };
         /** @description An API key with its account. */

@@ -34,11 +34,11 @@ pub struct AuditView {
     /// What was done, such as `key.issued`.
     pub action: String,
     pub actor: AuditActor,
-    /// What was acted upon; `null` if there is nothing to name.
+    /// What was acted upon; `null` if nothing was.
     pub target: Option<AuditTarget>,
-    /// IP address of the client; `null` if the action was not a client's.
+    /// IP address of the client; `null` if there is none, or if the entry covers several.
     pub ip: Option<String>,
-    /// `User-Agent` of the client; `null` if there is none.
+    /// `User-Agent` of the client; `null` if unknown.
     pub user_agent: Option<String>,
     pub request_id: Option<String>,
     #[schemars(extend("enum" = ["success", "failure"]))]
