@@ -17,18 +17,19 @@ pub trait Backups: Send + Sync {
     fn job(&self, id: Uuid) -> Option<BackupJob>;
 }
 
-/// A backup that a node takes.
+/// A backup taken by a node.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BackupJob {
-    /// Names this recovery in logs.
+    /// Id of the backup job, also in the log of the node.
     #[schemars(with = "String")]
     pub job_id: Uuid,
-    /// The folder, or `s3://BUCKET/PREFIX`.
+    /// Destination of the backup: a folder of the node, or `s3://BUCKET/PREFIX`.
     pub to: String,
     pub state: BackupState,
+    /// Start of the backup.
     pub began_at: Timestamp,
     pub ended_at: Option<Timestamp>,
-    /// Why there is none; `null` unless it failed.
+    /// Why the backup failed; `null` unless it did.
     pub problem: Option<String>,
 }
 
@@ -36,7 +37,7 @@ pub struct BackupJob {
 #[serde(rename_all = "snake_case")]
 pub enum BackupState {
     Running,
-    /// There is one, and it was read back.
+    /// The backup is complete, and was read back.
     Done,
     Failed,
 }

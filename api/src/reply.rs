@@ -250,24 +250,24 @@ pub fn cut<T: Serialize>(
     data.last().filter(|_| more).map(cursor)
 }
 
-/// A list that is not paged by a limit, and how many there are in all.
+/// A whole list, and the number of its rows.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Counted{T}")]
 pub struct Counted<T> {
     pub data: Vec<T>,
     pub count: usize,
-    /// There where the list is too large for one answer.
+    /// The `cursor` of the next page; absent unless the list is too large for one response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
-/// A page, and how many there are in all.
+/// A page of a list, and the number of rows in the whole list.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "CountedPageOf{T}")]
 pub struct CountedPage<T> {
     pub data: Vec<T>,
     pub count: usize,
-    /// `null` at the end.
+    /// The `cursor` of the next page; `null` at the end.
     pub next_cursor: Option<String>,
 }
 

@@ -21,12 +21,13 @@ pub struct Component {
     name: &'static str,
     #[schemars(extend("enum" = ["operational", "degraded", "outage"]))]
     status: &'static str,
+    /// Time since which the component has had this status.
     since: Timestamp,
 }
 
 #[derive(Clone, Serialize, JsonSchema)]
 pub struct Nodes {
-    /// How many are ready.
+    /// Number of ready nodes.
     ready: usize,
     total: usize,
 }

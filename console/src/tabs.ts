@@ -5,7 +5,7 @@ export interface SharedToken {
   access: string;
   /** By this browser's clock, in milliseconds. */
   until: number;
-  /** The network is simulated, and has a phone that scans for whoever asks. */
+  /** Whether the network is simulated, and has a phone scan a QR code on request. */
   simulatedPhones: boolean;
 }
 

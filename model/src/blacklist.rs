@@ -10,6 +10,6 @@ use crate::time::Timestamp;
 pub struct Blocked {
     pub id: Address,
     pub lid: Option<Address>,
-    /// When it was blocked, where that is known.
+    /// Time when the contact was blocked; `null` if unknown.
     pub blocked_at: Option<Timestamp>,
 }

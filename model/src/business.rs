@@ -125,17 +125,17 @@ pub struct Product {
     pub id: String,
     pub name: String,
     pub description: Option<String>,
-    /// The price, in thousandths of the currency's unit.
+    /// Price in thousandths of the currency's unit; `null` for none.
     pub price_amount: Option<u64>,
     pub currency: Option<String>,
     pub retailer_id: Option<String>,
     pub url: Option<String>,
-    /// The network's own.
+    /// URLs of the pictures in the network, the main one first.
     pub image_urls: Vec<String>,
     pub hidden: bool,
-    /// What the network thinks of it.
+    /// Result of the network's review; `null` if there is none.
     pub review_status: Option<Review>,
-    /// The collections that it is in.
+    /// Ids of the collections that contain the product.
     pub collection_ids: Vec<String>,
 }
 
@@ -152,7 +152,7 @@ pub struct Collection {
     pub id: String,
     pub name: String,
     pub status: Option<Review>,
-    /// Products in it.
+    /// Number of products in the collection.
     pub product_count: u32,
 }
 
@@ -167,27 +167,27 @@ pub struct CollectionChanges {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Order {
     pub id: String,
-    /// Proves to the network that the order may be read.
+    /// Token with which the order can be read from the network.
     pub token: Option<String>,
-    /// The buyer.
+    /// Address of the buyer.
     pub from: Address,
-    /// The phone address, where it is known.
+    /// Phone address of the buyer; `null` if unknown.
     pub from_phone: Option<Address>,
     pub status: OrderStatus,
-    /// What the buyer wrote.
+    /// Note of the buyer; `null` for none.
     pub note: Option<String>,
     pub currency: String,
-    /// Amounts are in thousandths of the currency's unit.
+    /// Subtotal in thousandths of the currency's unit.
     pub subtotal_amount: u64,
-    /// In thousandths of the currency's unit; null for none.
+    /// Tax in thousandths of the currency's unit; `null` for none.
     pub tax_amount: Option<u64>,
-    /// In thousandths of the currency's unit.
+    /// Total in thousandths of the currency's unit.
     pub total_amount: u64,
-    /// Its items.
+    /// Items of the order.
     pub items: Vec<OrderItem>,
-    /// The message that contained it.
+    /// Message that contained the order.
     pub message_id: MessageId,
-    /// Unix seconds.
+    /// Time of the order in Unix seconds.
     pub placed_at: i64,
 }
 
@@ -205,20 +205,20 @@ crate::words! {
 pub struct OrderItem {
     pub product_id: String,
     pub name: String,
-    /// How many.
+    /// Number of pieces.
     pub quantity: u32,
-    /// The price of one piece, in thousandths of the currency's unit.
+    /// Price of one piece in thousandths of the currency's unit.
     pub price_amount: u64,
     pub currency: String,
     pub image_url: Option<String>,
 }
 
-/// A product in somebody's cart, as `cart.updated` tells of it.
+/// A product in a cart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CartItem {
     pub product_id: String,
     pub name: Option<String>,
-    /// How many.
+    /// Number of pieces.
     pub quantity: u32,
     pub price_amount: u64,
     pub currency: String,

@@ -3,18 +3,18 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Why a call is over for the channel, as `call.terminated` tells it.
+/// Why the call has ended for the channel; `ended` is a group call that took place without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum CallEnd {
-    /// By the channel: its phone or the gateway.
+    /// Rejected by the channel: its phone or the gateway.
     Rejected,
     /// Nobody answered.
     Timeout,
-    /// On the channel's own phone.
+    /// Accepted on the channel's own phone.
     AcceptedElsewhere,
-    /// A call of a group that took place without the channel.
+    /// A group call that took place without the channel.
     Ended,
     /// The caller gave up before anybody answered.
     Cancelled,

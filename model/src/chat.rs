@@ -7,18 +7,18 @@ use crate::address::Address;
 use crate::field::Change;
 use crate::time::Timestamp;
 
-/// A chat as the interface shows it.
+/// A chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Chat {
     pub id: Address,
     pub pinned: bool,
     pub archived: bool,
-    /// `null`: not muted; 0: for ever; else Unix seconds.
+    /// Time until which the chat is muted, in Unix seconds; `0` for ever, `null` if it is not muted.
     pub muted_until: Option<i64>,
     pub unread: bool,
-    /// Seconds after which messages disappear; 0 for never.
+    /// Seconds after which messages disappear; `0` for never.
     pub ephemeral_expiration: u32,
-    /// Unix seconds.
+    /// Time of the last message in Unix seconds; `null` if there is none.
     pub last_message_at: Option<i64>,
 }
 

@@ -10,14 +10,14 @@ pub struct Community {
     pub id: Address,
     pub subject: String,
     pub description: Option<String>,
-    /// Unix seconds.
+    /// Time of creation in Unix seconds; `null` if unknown.
     pub created_at: Option<i64>,
     pub created_by: Option<Address>,
-    /// The group that all members are in, and only admins send to.
+    /// Group that all members are in, and to which only admins send.
     pub announcement_group_id: Option<Address>,
-    /// Groups in it.
+    /// Number of groups in the community.
     pub group_count: u32,
-    /// How many are in it, where that is known.
+    /// Number of participants; `null` if unknown.
     pub participant_count: Option<u32>,
     /// Whether every member may add groups.
     pub member_add_groups: bool,
@@ -25,16 +25,16 @@ pub struct Community {
     pub join_approval_mode: bool,
 }
 
-/// A group of a community, as the channel sees it.
+/// A group of a community.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SubGroup {
     pub id: Address,
     pub subject: String,
-    /// Whether it is the group that all members of the community are in.
+    /// Whether it is the announcement group, which all members of the community are in.
     pub is_announcement: bool,
-    /// Whether the channel is in it.
+    /// Whether the channel is a member of the group.
     pub joined: bool,
-    /// How many are in it, where that is known.
+    /// Number of participants; `null` if unknown.
     pub participant_count: Option<u32>,
 }
 

@@ -6,24 +6,24 @@ use serde::{Deserialize, Serialize};
 use crate::address::Address;
 use crate::time::Timestamp;
 
-/// A contact as the interface shows it.
+/// A contact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Contact {
-    /// The phone address, where it is known; else the LID.
+    /// The phone address if known, otherwise the linked-device address.
     pub id: Address,
     pub lid: Option<Address>,
-    /// The name in the address book; otherwise the person's own name for itself.
+    /// Name in the address book, otherwise the name that the contact uses; `null` if neither is known.
     pub name: Option<String>,
-    /// The name of the business, verified by the network.
+    /// Name of the business, verified by the network; `null` if there is none.
     pub business_name: Option<String>,
     pub about: Option<String>,
     #[schemars(extend("format" = "uri"))]
     pub picture_url: Option<String>,
-    /// Whether it is a business account.
+    /// Whether the contact is a business account.
     pub is_business: bool,
-    /// Whether the channel has blocked it.
+    /// Whether the channel has blocked the contact.
     pub is_blocked: bool,
-    /// Unix seconds.
+    /// Time when the contact was last online, in Unix seconds; `null` if unknown.
     pub last_seen_at: Option<i64>,
 }
 
@@ -62,7 +62,7 @@ pub struct Person {
     pub last_seen_at: Option<i64>,
 }
 
-/// Which phone address a linked-device address stands for.
+/// A linked-device address, and the phone address of the same account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "LIDPair")]
 pub struct LidPair {
@@ -71,14 +71,14 @@ pub struct LidPair {
     pub phone_jid: Address,
 }
 
-/// A pair, and since when the channel knows it.
+/// A linked-device address with its phone address, and since when the channel knows the pair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "KnownLIDPair")]
 pub struct KnownLidPair {
     pub lid: Address,
     /// The phone address.
     pub phone_jid: Address,
-    /// When the two were first known to belong together.
+    /// Time when the pair first became known to the channel.
     pub first_seen_at: Timestamp,
 }
 
@@ -91,14 +91,14 @@ impl KnownLidPair {
 /// Whether a number is registered with the network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContactCheck {
-    /// The digits as they were asked for.
+    /// The digits as requested.
     pub input: String,
     /// Whether the number is registered.
     pub exists: bool,
-    /// The address, when the number is registered.
+    /// Address of the number; `null` if it is not registered.
     pub id: Option<Address>,
     pub lid: Option<Address>,
-    /// Whether it is a business account.
+    /// Whether the number belongs to a business account.
     pub is_business: bool,
 }
 

@@ -16,7 +16,7 @@ pub const API_VERSION: &str = "2026-04";
 /// Largest envelope, in bytes; longer texts are cut and flagged.
 pub const LARGEST_ENVELOPE: usize = 256 * 1024;
 
-/// `evt_` and a ULID: the key by which receivers drop repeats.
+/// Id of the event: `evt_` and a ULID, by which receivers drop repeated deliveries.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]

@@ -11,17 +11,17 @@ pub struct Group {
     pub id: Address,
     pub subject: String,
     pub description: Option<String>,
-    /// Unix seconds.
+    /// Time of creation in Unix seconds; `null` if unknown.
     pub created_at: Option<i64>,
     pub created_by: Option<Address>,
     pub participants: Vec<GroupParticipant>,
-    /// Known while the channel is an admin, once the code was fetched.
+    /// Invite code; `null` unless the channel is an admin and the code has been fetched.
     pub invite_code: Option<String>,
     /// Whether only admins may send.
     pub announce: bool,
     /// Whether only admins may edit the group's data.
     pub restrict: bool,
-    /// Seconds after which messages disappear; 0 for never.
+    /// Seconds after which messages disappear; `0` for never.
     pub ephemeral: u32,
     /// Whether every member may add others.
     pub member_add_mode: bool,
@@ -33,7 +33,7 @@ pub struct Group {
 pub struct GroupParticipant {
     /// The member's address.
     pub id: Address,
-    /// What the member may do.
+    /// Rank of the member.
     pub rank: Rank,
 }
 
@@ -51,10 +51,10 @@ impl Rank {
     }
 }
 
-/// An invite as the interface shows it.
+/// An invitation to a group.
 #[derive(Serialize, JsonSchema)]
 pub struct GroupInvite {
-    /// The link that invites.
+    /// The invite link.
     invite_url: String,
     invite_code: String,
 }
@@ -67,13 +67,12 @@ impl GroupInvite {
     }
 }
 
-/// Fields of a group that changed, with their new values: the body of its settings route, and `changes` of
-/// `group.updated`.
+/// The changed fields of a group, with their new values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupChanges {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// Empty if it was cleared.
+    /// The new description; empty if it was cleared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,15 +156,15 @@ crate::words! {
     }
 }
 
-/// How an action went for one participant.
+/// Result of an action for one participant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ParticipantResult {
-    /// Whom it is about.
+    /// Address of the participant.
     pub id: Address,
     pub status: ParticipantStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// For somebody who has to be invited.
+    /// Invite code for a person who has to be invited; otherwise absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invite_code: Option<String>,
 }
@@ -209,22 +208,22 @@ impl ParticipantResult {
     }
 }
 
-/// What an invite code shows of a group to somebody outside.
+/// A group as its invite code shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupPreview {
     pub id: Address,
     pub subject: String,
     pub description: Option<String>,
-    /// Unix seconds.
+    /// Time of creation in Unix seconds; `null` if unknown.
     pub created_at: Option<i64>,
     pub created_by: Option<Address>,
-    /// How many are in it.
+    /// Number of members.
     pub size: u32,
     pub announce: bool,
     pub join_approval_mode: bool,
 }
 
-/// Where joining led.
+/// Result of joining a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Joined {
     pub id: Address,
@@ -238,16 +237,16 @@ pub enum JoinStatus {
     PendingApproval,
 }
 
-/// Somebody who waits to be let in.
+/// A request to join a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JoinRequest {
     pub id: Address,
     pub lid: Option<Address>,
-    /// Unix seconds.
+    /// Time of the request in Unix seconds.
     pub requested_at: i64,
 }
 
-/// How the channel came to be in a group, as `group.created` tells it.
+/// How the channel came to be in the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]

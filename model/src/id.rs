@@ -143,7 +143,7 @@ impl Slot {
     }
 }
 
-/// A message id of the network: `3EB0` and 36 upper-case hex characters when minted here.
+/// Id of the message in the network; `3EB0` and 36 upper-case hex characters if the gateway created it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]

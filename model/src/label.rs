@@ -49,18 +49,18 @@ impl From<LabelColor> for u8 {
     }
 }
 
-/// A label as the interface shows it.
+/// A label.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Label {
     pub id: String,
     pub name: String,
-    /// A place in the palette, 0 to 19.
+    /// Index of the color in the palette, 0 to 19.
     pub color: u8,
-    /// Its colour, as `#rrggbb`.
+    /// The color as `#rrggbb`.
     pub color_hex: String,
-    /// Whether it came with the account.
+    /// Whether the label came with the account.
     pub predefined: bool,
-    /// How many chats have it.
+    /// Number of chats with the label.
     pub chat_count: u32,
 }
 
@@ -112,12 +112,12 @@ pub struct Labelled {
     pub message: Option<MessageId>,
 }
 
-/// What bears a label, as the interface shows it.
+/// A chat or a message with a label.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LabelAssociation {
     pub kind: LabelledKind,
     pub chat_id: Address,
-    /// `null` for a chat.
+    /// The message; `null` for a chat.
     pub message_id: Option<MessageId>,
 }
 

@@ -37,13 +37,13 @@ impl LimitScope {
     }
 }
 
-/// Capacity and refill of a bucket.
+/// Capacity and refill rate of a token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BucketRule {
-    /// The most tokens that a bucket holds.
+    /// Maximum number of tokens in the bucket.
     pub burst: u32,
-    /// Whole tokens a second.
+    /// Tokens added per second.
     pub refill_per_second: u32,
 }
 

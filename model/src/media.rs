@@ -53,7 +53,7 @@ impl Media {
     }
 }
 
-/// A SHA-256 in 64 lower-case hex characters.
+/// SHA-256 as 64 lower-case hex characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline, extend("pattern" = "^[0-9a-f]{64}$"))]
@@ -71,38 +71,38 @@ impl Sha256Hex {
 #[serde(transparent)]
 pub struct MediaHandle(pub String);
 
-/// Whether the bytes are available.
+/// Whether the bytes are available. `gone`: retention has ended. `skipped`: not downloaded automatically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MediaState {
     Ready,
-    /// Not downloaded yet; a reader waits for it.
+    /// Not downloaded yet; readers wait for it.
     Pending,
     Failed,
-    /// Its retention has passed.
+    /// The retention period has ended.
     Gone,
-    /// The channel does not fetch it by itself.
+    /// The channel does not download it automatically.
     Skipped,
 }
 
-/// Media as events and history show it; every field always present.
+/// Media of a message. Every field is always present.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MediaRef {
     pub id: Option<MediaId>,
-    /// A signed link.
+    /// Signed link to the bytes.
     pub url: Option<String>,
     pub mime_type: String,
-    /// Bytes, where that is known.
+    /// Size in bytes; `null` if unknown.
     pub size_bytes: Option<u64>,
     pub filename: Option<String>,
     pub sha256: Option<Sha256Hex>,
-    /// Pixels.
+    /// Width in pixels; `null` if unknown.
     pub width: Option<u32>,
-    /// Pixels.
+    /// Height in pixels; `null` if unknown.
     pub height: Option<u32>,
-    /// How long it plays.
+    /// Duration in seconds; `null` if unknown.
     pub duration_seconds: Option<u32>,
-    /// Whether it is a voice note.
+    /// Whether the media is a voice note.
     pub voice: bool,
     pub view_once: bool,
     pub state: MediaState,

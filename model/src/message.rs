@@ -14,13 +14,13 @@ use crate::id::MessageId;
 use crate::media::{Media, MediaKind};
 use crate::time::Timestamp;
 
-/// Names an existing message: its chat, its id, and whose it is.
+/// Identifies a message by its chat, its id, and whether the channel sent it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageKey {
     pub id: MessageId,
-    /// Whether the channel itself sent it.
+    /// Whether the channel itself sent the message.
     pub from_me: bool,
-    /// The conversation that it is in.
+    /// Address of the chat that contains the message.
     pub remote_jid: Address,
 }
 
@@ -129,7 +129,7 @@ contents! {
     StoryDelete { story: MessageId } = "story_delete",
 }
 
-/// Why a message could not be read.
+/// Why the message could not be decrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -139,12 +139,12 @@ pub enum UndecryptableReason {
     Expired,
 }
 
-/// A person in a contact message. The vCard is always there: it is made from name and phones when only those were given.
+/// A contact in a message. `vcard` is always present: created from name and phones if only those were given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContactCard {
     pub name: String,
     pub vcard: String,
-    /// Digits.
+    /// Phone numbers as digits.
     pub phones: Vec<String>,
 }
 
@@ -196,13 +196,13 @@ impl Surroundings {
     }
 }
 
-/// The message that a message answers.
+/// The message that a message replies to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Quoted {
     pub message_id: MessageId,
-    /// Its author.
+    /// Author of the quoted message.
     pub from: Address,
-    /// Its text, where it is known and has one.
+    /// Text of the quoted message; `null` if unknown, or if it has none.
     pub text: Option<String>,
 }
 

@@ -15,23 +15,23 @@ pub struct Newsletter {
     pub name: String,
     pub description: Option<String>,
     pub invite_code: Option<String>,
-    /// The link that invites.
+    /// The invite link.
     pub invite_url: Option<String>,
     pub picture_url: Option<String>,
-    /// The channel's role in it.
+    /// Role of the channel in the newsletter.
     pub role: NewsletterRole,
     pub muted: bool,
-    /// Whether the network has verified it.
+    /// Whether the network has verified the newsletter.
     pub verified: bool,
-    /// How many subscribe, where that is known.
+    /// Number of subscribers; `null` if unknown.
     pub subscriber_count: Option<u32>,
     pub reactions: ReactionMode,
-    /// Unix seconds.
+    /// Time of creation in Unix seconds; `null` if unknown.
     pub created_at: Option<i64>,
 }
 
 crate::words! {
-    /// What somebody is to a newsletter.
+    /// A role in a newsletter.
     #[derive(JsonSchema)]
     NewsletterRole {
         Owner = "owner",
@@ -55,11 +55,11 @@ impl NewsletterRole {
 }
 
 crate::words! {
-    /// Which reactions a newsletter takes.
+    /// Which reactions a newsletter allows.
     #[derive(JsonSchema)]
     ReactionMode {
         All = "all",
-        /// A few usual ones.
+        /// A few common reactions.
         Basic = "basic",
         None = "none",
     }
@@ -85,20 +85,20 @@ impl NewsletterChanges {
     }
 }
 
-/// What was published, as readers see it.
+/// A message of a newsletter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NewsletterMessage {
-    /// The place in the newsletter: later ones are larger.
+    /// Position in the newsletter; later messages have higher ones.
     pub server_id: u64,
     pub message_id: String,
     #[serde(rename = "type")]
     pub kind: String,
     pub text: Option<String>,
     pub media: Option<MediaRef>,
-    /// How often it was seen, where that is known.
+    /// Number of views; `null` if unknown.
     pub view_count: Option<u32>,
-    /// How often each reaction was given.
+    /// Number of reactions by emoji.
     pub reactions: BTreeMap<String, u32>,
-    /// Unix seconds.
+    /// Time of publication in Unix seconds.
     pub timestamp: i64,
 }

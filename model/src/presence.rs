@@ -14,7 +14,7 @@ crate::words! {
         Unavailable = "unavailable",
         Typing = "typing",
         Recording = "recording",
-        /// Neither any more.
+        /// No longer typing or recording.
         Paused = "paused",
     }
 }
@@ -31,15 +31,15 @@ impl Presence {
     }
 }
 
-/// What the channel knows of somebody's presence, or of that of a group's members.
+/// What is known of the presence of a person, or of the members of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PresenceState {
     pub id: Address,
     pub presence: Seen,
-    /// Unix seconds.
+    /// Time when the person was last online, in Unix seconds; `null` if unknown.
     pub last_seen_at: Option<i64>,
     pub updated_at: Option<Timestamp>,
-    /// Of a group.
+    /// Members of a group with their presence; empty for a person.
     pub participants: Vec<PresentMember>,
 }
 
@@ -49,7 +49,7 @@ pub struct PresentMember {
     pub presence: Presence,
 }
 
-/// A presence, or that nothing was told of it yet.
+/// A presence, or `unknown` if none has been reported yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]

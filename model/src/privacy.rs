@@ -4,12 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 crate::words! {
-    /// To whom something is shown. `contact_blacklist`: to the contacts but for some that the phone keeps.
+    /// An audience; `contact_blacklist` are the contacts except those in a list on the phone.
     #[derive(Default, JsonSchema)]
     #[schemars(inline)]
     Audience { #[default] All = "all", Contacts = "contacts", ContactBlacklist = "contact_blacklist", None = "none", }
 
-    /// Who sees that the account is there.
+    /// Who sees that the account is online; `match_last_seen` is the audience of `last_seen`.
     #[derive(Default, JsonSchema)]
     #[schemars(inline)]
     OnlineAudience { #[default] All = "all", MatchLastSeen = "match_last_seen", }
@@ -18,7 +18,7 @@ crate::words! {
     #[schemars(inline)]
     ReadReceipts { #[default] All = "all", None = "none", }
 
-    /// Who may call.
+    /// Who may call the account.
     #[derive(Default, JsonSchema)]
     #[schemars(inline)]
     Callers { #[default] All = "all", Known = "known", }
@@ -50,14 +50,18 @@ macro_rules! settings {
 }
 
 settings! {
+    /// Who sees when the account was last online; `contact_blacklist`: contacts except those in a list on the phone.
     last_seen: Audience,
     online: OnlineAudience,
+    /// Who sees the picture; `contact_blacklist`: contacts except those in a list on the phone.
     profile_photo: Audience,
+    /// Who sees the about text; `contact_blacklist`: contacts except those in a list on the phone.
     about: Audience,
     read_receipts: ReadReceipts,
+    /// Who may add the account to groups; `contact_blacklist`: contacts except those in a list on the phone.
     group_add: Audience,
     call_add: Callers,
-    /// Seconds after which messages of new chats disappear; 0 for never.
+    /// Seconds after which messages of new chats disappear; `0` for never.
     default_ephemeral: u32,
 }
 

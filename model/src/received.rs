@@ -6,12 +6,12 @@ use serde::Serialize;
 use crate::media::{Media, MediaRef};
 use crate::message::{ContactCard, Content, LinkPreview, MessageKey, Surroundings, UndecryptableReason};
 
-/// `body` of `message.received`.
+/// Content of a received message.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ReceivedBody {
     Text {
-        /// The text, as it is now.
+        /// The text.
         text: String,
         /// A preview of the first link in the text.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,14 +24,14 @@ pub enum ReceivedBody {
     Video {
         media: MediaRef,
         caption: Option<String>,
-        /// Whether it is animated.
+        /// Whether the video is animated.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         animated: bool,
     },
     Sticker {
         media: MediaRef,
         caption: Option<String>,
-        /// Whether it is animated.
+        /// Whether the sticker is animated.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         animated: bool,
     },
@@ -45,7 +45,7 @@ pub enum ReceivedBody {
     },
     Edit {
         message_key: MessageKey,
-        /// The text, as it is now.
+        /// The new text.
         text: String,
     },
     Delete {
@@ -56,63 +56,63 @@ pub enum ReceivedBody {
     Location {
         latitude: f64,
         longitude: f64,
-        /// The name, or the question of a poll.
+        /// Name of the place; `null` for none.
         name: Option<String>,
         address: Option<String>,
-        /// Whether the location keeps being updated.
+        /// Whether the location is updated continually.
         live: bool,
     },
     Contact {
         contacts: Vec<ContactCard>,
     },
     Poll {
-        /// The name, or the question of a poll.
+        /// Question of the poll.
         name: String,
         options: Vec<String>,
         selectable_count: u8,
     },
     PollVote {
         message_key: MessageKey,
-        /// The options that were chosen.
+        /// The chosen options.
         selected: Vec<String>,
     },
     ButtonReply {
-        /// The id of the answer that was chosen.
+        /// Id of the chosen answer.
         id: String,
-        /// The answer that was chosen.
+        /// The chosen answer.
         title: String,
     },
     ListReply {
-        /// The id of the answer that was chosen.
+        /// Id of the chosen answer.
         id: String,
-        /// The answer that was chosen.
+        /// The chosen answer.
         title: String,
     },
     Order {
-        /// The order.
+        /// Id of the order.
         order_id: String,
         token: String,
-        /// How many items were ordered.
+        /// Number of items ordered.
         item_count: u32,
-        /// In thousandths of the currency's unit.
+        /// Total in thousandths of the currency's unit.
         total_amount: i64,
         currency: String,
     },
     Event {
-        /// The name, or the question of a poll.
+        /// Name of the event.
         name: String,
-        /// When it begins, in Unix seconds.
+        /// Start of the event in Unix seconds.
         start_at: i64,
-        /// When it ends, in Unix seconds; null when that is open.
+        /// End of the event in Unix seconds; `null` if open.
         end_at: Option<i64>,
-        /// Where it takes place.
+        /// Place of the event; `null` for none.
         location: Option<String>,
     },
     Undecryptable {
         reason: UndecryptableReason,
     },
     Unknown {
-        /// Its type in the network, for which there is no body.
+        /// Type of the message in the network; there is no body for it here.
         raw_type: String,
     },
 }

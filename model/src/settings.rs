@@ -21,14 +21,14 @@ const LONGEST_DELAY_MS: u64 = 60_000;
 /// Declares the settings that are stored as given, with name, type and default, and the struct that changes them.
 macro_rules! settings {
     ($($(#[$about:meta])* $field:ident: $type:ty = $default:expr;)*) => {
-        /// Every field is always present.
+        /// Settings of a channel. Every field is always present.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(default)]
         pub struct Settings {
             $($(#[$about])* pub $field: $type,)*
-            /// The proxy of the channel's sessions; its password is shown as `***`. Takes effect at the next connection.
+            /// Proxy of the channel's sessions from the next connection on, password shown as `***`; `null` for none.
             pub proxy_url: Option<String>,
-            /// When they were last changed: what `If-Match` names.
+            /// Time of the last change of the settings; the value for `If-Match`.
             pub updated_at: Timestamp,
         }
 
@@ -56,7 +56,7 @@ macro_rules! settings {
 settings! {
     /// Whether calls are rejected.
     reject_calls: bool = false;
-    /// The message that is sent to a rejected caller.
+    /// Message that is sent to a rejected caller; `null` for none.
     reject_call_message: Option<String> = None;
     /// Whether messages in groups are only acknowledged: not stored, and without events.
     ignore_groups: bool = false;
@@ -66,27 +66,27 @@ settings! {
     /// Whether read receipts are sent as soon as messages are received.
     mark_read_on_receive: bool = false;
     presence_on_connect: ConnectPresence = ConnectPresence::Unavailable;
-    /// The channel is shown as available for as long as it is connected.
+    /// Whether the channel is shown as available while it is connected.
     always_online: bool = false;
     /// Whether media is fetched when it is received, and not only on request.
     auto_download_media: bool = true;
     auto_download_types: BTreeSet<MediaKind> = MediaKind::ALL.into_iter().collect();
     auto_download_max_bytes: u64 = LARGEST_MEDIA;
-    /// Days; `null` for what the deployment keeps.
+    /// Days for which media is kept; `null` for the deployment's default.
     media_retention_days: Option<u32> = None;
-    /// Days; 0 stores nothing, `null` is what the deployment keeps.
+    /// Days for which messages are kept; `0` stores nothing, `null` is the deployment's default.
     history_retention_days: Option<u32> = None;
-    /// Whether messages are stored with their bodies, and not as metadata only.
+    /// Whether messages are stored with their bodies, and not only as metadata.
     store_bodies: bool = true;
     /// Whether the phone is asked for all of its history at the next pairing.
     sync_full_history: bool = false;
     /// Whether `message.sent` is also sent for messages that the channel's own phone sent.
     emit_device_sent: bool = false;
-    /// The pause between two sends, in milliseconds; chosen at random for each.
+    /// Pause between two sends in milliseconds, chosen at random for each; `null` for none.
     send_delay_ms: Option<SendDelay> = None;
-    /// Whether the chat shows typing before a text arrives.
+    /// Whether typing is shown in the chat before a text is sent.
     simulate_typing: bool = false;
-    /// Whether texts that do not say so themselves show a preview of their first link.
+    /// Whether texts show a preview of their first link unless the send says otherwise.
     link_preview: bool = true;
     /// The name of the linked device on the phone, from the next pairing on.
     device_name: String = "Gateway".to_owned();
@@ -98,7 +98,7 @@ crate::words! {
     ConnectPresence {
         Available = "available",
         Unavailable = "unavailable",
-        /// Nothing is said.
+        /// No presence is sent.
         None = "none",
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::time::Timestamp;
 
 crate::words! {
-    /// The eleven statuses of a channel.
+    /// Status of a channel.
     #[derive(PartialOrd, Ord, JsonSchema)]
     Status {
         Pending = "pending",
@@ -122,15 +122,15 @@ pub enum Trigger {
     CrashLoop,
 }
 
-/// What the network said in addition to the reason of a status.
+/// Details from the network about a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusDetails {
-    /// Until when the number is banned.
+    /// Time until which the number is banned.
     pub ban_until: Timestamp,
 }
 
 crate::words! {
-    /// The `reason` of a `channel.status` event.
+    /// Reason for the status of a channel.
     #[derive(JsonSchema)]
     Reason {
         Created = "created",
@@ -155,13 +155,13 @@ crate::words! {
         User = "user",
         Admin = "admin",
         Banned = "banned",
-        /// Its cluster was restored from a backup, or its session imported from another cluster: whether that session may go on
-        /// is for a person to say.
+        /// The cluster was restored from a backup, or the session imported from another cluster: a person must decide
+        /// whether the session may continue.
         Restored = "restored",
     }
 }
 
-/// The `reason` of a `channel.disconnected` event.
+/// Why a channel was disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DisconnectReason {

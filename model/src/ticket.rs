@@ -31,16 +31,16 @@ crate::words! {
         Urgent = "urgent",
     }
 
-    /// Whose turn it is.
+    /// Status of a ticket: `open` waits for the support, `waiting` for the customer; `closed` accepts no more messages.
     #[derive(JsonSchema)]
     TicketStatus {
-        /// The support's.
+        /// The support is to answer.
         Open = "open",
-        /// The customer's.
+        /// The customer is to answer.
         Waiting = "waiting",
-        /// Nobody's, unless the customer writes again.
+        /// Solved, unless the customer writes again.
         Solved = "solved",
-        /// Nobody's for good: no message is taken any more.
+        /// Closed for good; no message is accepted any more.
         Closed = "closed",
     }
 

@@ -22,13 +22,13 @@ const LONGEST_LIFE: Duration = Duration::from_secs(180 * 24 * 3600);
 /// How long a token that confirms an address is valid.
 pub const VERIFICATION_LIFE: Duration = Duration::from_secs(24 * 3600);
 
-/// The answer to a login and to a refresh.
+/// The tokens of a session, issued at login and at each refresh.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Tokens")]
 pub struct TokensView {
-    /// What goes into `Authorization: Bearer`.
+    /// Access token for the header `Authorization: Bearer`.
     pub access_token: String,
-    /// Seconds until the access token ends.
+    /// Seconds until the access token expires.
     pub expires_in: u64,
     pub refresh_token: String,
 }

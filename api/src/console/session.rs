@@ -27,11 +27,11 @@ const LONGEST_TOKEN: usize = 1024;
 
 #[derive(Serialize, JsonSchema)]
 pub struct ConsoleSession {
-    /// What goes into `Authorization: Bearer`.
+    /// Access token for the header `Authorization: Bearer`.
     access_token: String,
-    /// Seconds until the access token ends.
+    /// Seconds until the access token expires.
     expires_in: u64,
-    /// The network is simulated, and has a phone that scans for whoever asks.
+    /// Whether the network is simulated, and has a phone scan a QR code on request.
     simulated_phones: bool,
 }
 

@@ -22,12 +22,12 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// An entry, and the account whose log it is in.
+/// An audit log entry with its account.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct OwnedEntry {
     #[serde(flatten)]
     pub entry: AuditView,
-    /// `null` when no customer can be named.
+    /// The account that the entry belongs to; `null` if none is known.
     pub customer_id: Option<CustomerId>,
 }
 

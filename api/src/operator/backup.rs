@@ -80,17 +80,17 @@ async fn job(call: &mut OperatorCall) -> Outcome {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Backup")]
 pub struct BackupView {
-    /// The cluster that it is of.
+    /// Id of the cluster.
     #[schemars(with = "String")]
     pub cluster_id: Uuid,
     /// The release of the node that answers.
     pub version: String,
-    /// The format of the cluster, which says what its records may be.
+    /// Format of the cluster: which records it may contain.
     // Release 0.1.0 does not send this field.
     #[serde(default)]
     #[schemars(!default)]
     pub format: Format,
-    /// Its groups are the shards, from 1, and the directory, 0.
+    /// Number of shards. The groups to read are the shards, from 1, and the directory, 0.
     pub shards: ShardId,
 }
 

@@ -41,16 +41,17 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
+/// A channel with its placement.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct PlacedChannel {
     #[serde(flatten)]
     pub channel: ChannelView,
     pub shard: Option<ShardId>,
-    /// The owner; `null` for a channel that nobody has asked about.
+    /// Node that owns the channel; `null` while the channel has never been used.
     pub node_id: Option<NodeId>,
-    /// The term of the owner's leadership, which fences what an earlier one does.
+    /// Term of the owner's leadership, which fences off earlier owners; `null` like `node_id`.
     pub epoch: Option<Epoch>,
-    /// The nodes that keep its state.
+    /// Nodes that hold a replica of the shard.
     pub replicas: Vec<NodeId>,
 }
 

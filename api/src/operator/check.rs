@@ -46,14 +46,14 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// The condition of the whole cluster.
+/// Condition of the whole cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Condition {
     Operational,
-    /// Everything works, and something must be mended.
+    /// Everything works, but a check is `failing`.
     Degraded,
-    /// Some channels cannot be served, or no node takes requests.
+    /// Some channels cannot be served, or no node accepts requests.
     Outage,
 }
 
@@ -62,21 +62,21 @@ model::words! {
     Level {
         #[default]
         Ok = "ok",
-        /// To be known; nothing is at risk by it now.
+        /// Worth knowing; nothing is at risk now.
         Warning = "warning",
         Failing = "failing",
     }
 }
 
-/// What one check found.
+/// A result of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// What was checked.
+    /// Name of the check.
     #[schemars(extend("enum" = CHECKS))]
     pub check: Cow<'static, str>,
-    /// How severe it is.
+    /// Severity; with `warning`, nothing is at risk now.
     pub level: Level,
-    /// The node that it is about; `null` when it is about the cluster.
+    /// Node that the finding is about; `null` if it is about the cluster.
     pub node_id: Option<NodeId>,
     pub message: String,
     /// What to do; `null` when there is nothing to do.
@@ -121,9 +121,9 @@ pub const CHECKS: [&str; TABLE.len()] = {
 #[schemars(rename = "ClusterCheck")]
 pub struct CheckView {
     pub status: Condition,
-    /// Whether any one node can be lost now without an outage; never, with fewer than three nodes.
+    /// Whether any one node can be lost now without an outage; always `false` with fewer than three nodes.
     pub can_lose_a_node: bool,
-    /// Each part, and its condition.
+    /// Findings, at least one for each check.
     pub checks: Vec<Finding>,
 }
 

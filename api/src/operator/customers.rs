@@ -48,7 +48,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// The account, and the buckets that it has at present.
+/// An account with its present limits.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Customer")]
 pub struct CustomerView {
@@ -67,10 +67,10 @@ pub struct CustomerLimits {
     pub storage: StorageLimits,
 }
 
-/// How much the plan allows the account to store.
+/// Storage limits of the account's plan.
 #[derive(Default, Serialize, Deserialize, JsonSchema)]
 pub struct StorageLimits {
-    /// Bytes of media that are kept.
+    /// Bytes of stored media.
     pub media_bytes: u64,
     pub message_bytes: u64,
     pub keys: u64,
@@ -79,6 +79,7 @@ pub struct StorageLimits {
     pub tickets_open: u64,
 }
 
+/// The new account, and its first API key.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "CreatedCustomer")]
 pub struct CreatedView {

@@ -32,7 +32,7 @@ pub fn routes() -> Vec<Route> {
 
 #[derive(Serialize, JsonSchema)]
 struct Figures {
-    /// The length of a step.
+    /// Length of a step in seconds.
     step_seconds: u32,
     nodes: Vec<NodeFigures>,
 }
@@ -40,38 +40,38 @@ struct Figures {
 #[derive(Serialize, JsonSchema)]
 struct NodeFigures {
     node_id: NodeId,
-    /// Why it did not answer; `null` otherwise.
+    /// Why the node did not answer; `null` if it did.
     silence: Option<String>,
-    /// The oldest first.
+    /// Figures of each step, oldest first.
     points: Vec<FiguresPoint>,
 }
 
-/// A node over one step.
+/// Figures of a node over one step.
 #[derive(Serialize, JsonSchema)]
 struct FiguresPoint {
-    /// When the step began.
+    /// Start of the step.
     at: Timestamp,
     /// Sends that the network accepted.
     sends: u64,
     /// Sends that ended in failure.
     sends_failed: u64,
-    /// Messages that were received.
+    /// Messages received.
     inbound: u64,
-    /// Attempts to call webhook receivers.
+    /// Attempts to deliver webhooks.
     attempts: u64,
-    /// Those of them that did not succeed.
+    /// Attempts to deliver webhooks that did not succeed.
     attempts_failed: u64,
-    /// From the acceptance of a send to that by the network: the approximate median, in milliseconds; `null` without a send.
+    /// Approximate median time until the network accepted a send, in milliseconds; `null` without a send.
     send_p50_ms: Option<u64>,
-    /// The 99th percentile of the same.
+    /// Approximate 99th percentile of the time until the network accepted a send, in milliseconds; `null` without one.
     send_p99_ms: Option<u64>,
-    /// Shards that it owned at the end of the step.
+    /// Shards that the node owned at the end of the step.
     leads: u64,
-    /// Channels that were connected at the end of the step.
+    /// Channels connected at the end of the step.
     connected: u64,
-    /// Memory of the process at the end of the step.
+    /// Resident memory of the process in bytes, at the end of the step.
     rss_bytes: u64,
-    /// The 99th percentile of the syncs of its log; `null` when nothing was written.
+    /// 99th percentile of the sync times of the Raft log, in milliseconds; `null` if nothing was written.
     fsync_p99_ms: Option<f64>,
 }
 

@@ -38,9 +38,9 @@ pub fn routes() -> Vec<Route> {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ClusterFormat")]
 pub struct FormatView {
-    /// What the nodes may store and send; a release understands all formats up to a highest one.
+    /// Format of the cluster: what nodes may store and send. A release understands all formats up to a highest one.
     pub format: Format,
-    /// The highest that all members understand; `null` while one does not answer.
+    /// Highest format that all members understand; `null` while one does not answer.
     pub highest: Option<Format>,
     pub nodes: Vec<NodeRelease>,
 }
@@ -49,9 +49,9 @@ pub struct FormatView {
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct NodeRelease {
     pub id: NodeId,
-    /// `null` while the node does not answer.
+    /// Release of the node; `null` while the node does not answer.
     pub version: Option<String>,
-    /// The highest format that it understands; `null` while it does not answer.
+    /// Highest format that the node understands; `null` while it does not answer.
     pub understands: Option<Format>,
 }
 

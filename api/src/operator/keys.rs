@@ -34,12 +34,12 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// A key, and the account that it belongs to.
+/// An API key with its account.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct OwnedKey {
     #[serde(flatten)]
     pub key: ApiKeyView,
-    /// `null` when the account's data is removed.
+    /// Name of the account; `null` once the account's data is removed.
     pub customer_name: Option<String>,
 }
 

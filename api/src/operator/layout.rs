@@ -72,9 +72,9 @@ pub fn routes() -> Vec<Route> {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Layout")]
 pub struct LayoutView {
-    /// The shards.
+    /// Placement of each shard.
     pub shards: Vec<ShardView>,
-    /// The last change; `null` when there was none since the cluster was created.
+    /// Last change of the layout; `null` if there was none since the cluster was created.
     pub change: Option<ChangeView>,
 }
 
@@ -82,12 +82,13 @@ pub struct LayoutView {
 #[schemars(rename = "PlacedShard")]
 pub struct ShardView {
     pub shard: ShardId,
-    /// The nodes that hold it.
+    /// Nodes that hold a replica of the shard.
     pub replicas: Vec<NodeId>,
-    /// The replica that should lead.
+    /// Node that should lead the shard.
     pub leader: NodeId,
+    /// Number of channels in the shard.
     pub channels: usize,
-    /// Whether exactly these replicas vote.
+    /// Whether exactly the nodes in `replicas` vote; `false` while the shard moves to them.
     pub settled: bool,
 }
 
@@ -97,21 +98,23 @@ pub struct ChangeView {
     pub number: u64,
     #[schemars(extend("enum" = ["running", "done", "cancelled"]))]
     pub state: Cow<'static, str>,
-    /// Made by the cluster itself: to restore the number of replicas, or because a node had much more load than others.
+    /// Whether the cluster began it: to restore the number of replicas, or as a node had much more load than others.
     pub automatic: bool,
     pub at_once: u16,
+    /// Start of the change.
     pub began_at: Timestamp,
     pub ended_at: Option<Timestamp>,
+    /// Moves in total.
     pub total: usize,
-    /// Moves that wait.
+    /// Moves that have not begun.
     pub waiting: usize,
-    /// Moves that run.
+    /// Moves in progress.
     pub running: usize,
-    /// Moves that are done.
+    /// Completed moves.
     pub done: usize,
-    /// Moves that were given up.
+    /// Cancelled moves.
     pub cancelled: usize,
-    /// What moves, shard by shard.
+    /// The moves, each of one shard.
     pub moves: Vec<MoveView>,
 }
 
@@ -119,73 +122,74 @@ pub struct ChangeView {
 #[schemars(rename = "Move")]
 pub struct MoveView {
     pub shard: ShardId,
-    /// The replicas before.
+    /// Nodes that hold the replicas before the move.
     pub from: Vec<NodeId>,
-    /// The replicas after.
+    /// Nodes that hold the replicas after the move.
     pub to: Vec<NodeId>,
-    /// The node that leads.
+    /// Node that should lead the shard after the move.
     pub leader: NodeId,
     pub state: MoveState,
     pub began_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
-    /// While new replicas are created: how many bytes they have of the shard's state on its leader's disk, without media. An
-    /// estimate; `null` when none is created, and when nothing is on the disk yet.
+    /// Estimate of the bytes that new replicas have received of the shard's state, without media; `null` if none is
+    /// being created, or nothing is on the leader's disk yet.
     pub copied_bytes: Option<u64>,
-    /// The bytes that they will have in total.
+    /// Estimate of the bytes that new replicas receive in total; `null` like `copied_bytes`.
     pub to_copy_bytes: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "LayoutPlan")]
 pub struct PlanView {
-    /// For `apply`: the number of the change that this plan would begin.
+    /// Number of the change that this plan would begin, for `POST /v1/admin/layout/apply`.
     pub number: u64,
-    /// What moves, shard by shard.
+    /// The moves, each of one shard.
     pub moves: Vec<MoveView>,
-    /// What the moves would cost.
+    /// Cost of the moves.
     pub cost: Cost,
-    /// The load of the nodes now, and after the moves.
+    /// Load of each node now and after the moves.
     // Release 0.1.0 does not send this field.
     #[serde(default)]
     #[schemars(!default)]
     pub nodes: Vec<BurdenView>,
 }
 
-/// A load counts the shards that a node should lead: 1 for a quiet one, more for a busy one by what it has had to do in the last
-/// minute.
+/// Load of a node: the sum over the shards that it should lead, of which a quiet one counts 1, and a busy one more, by
+/// its work in the last minute.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "NodeLoad")]
 pub struct BurdenView {
     pub node_id: NodeId,
     pub weight: u32,
-    /// Shards that it should lead now.
+    /// Number of shards that the node should lead now.
     pub leads: usize,
-    /// Shards that it should lead once the moves are done.
+    /// Number of shards that the node should lead after the moves.
     pub leads_after: usize,
-    /// The load of the shards that it should lead now.
+    /// Load of the shards that the node should lead now.
     pub load: f64,
-    /// The load of those that it should lead then.
+    /// Load of the shards that the node should lead after the moves.
     pub load_after: f64,
 }
 
-/// The cost of moves.
+/// Cost of moves.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "LayoutCost")]
 pub struct Cost {
     /// Replicas that are copied.
     pub replicas: usize,
-    /// Shards whose leadership moves, and the channels that log in again because of it.
+    /// Shards whose leadership moves.
     pub leads: usize,
+    /// Channels that log in again because the leadership of their shard moves.
     pub channels: usize,
 }
 
-/// Where a shard was led, and will be.
+/// A transfer of the leadership of a shard.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct Moved {
     pub shard: ShardId,
-    /// The node that led it.
+    /// Node that should have led the shard until now.
     pub from: NodeId,
-    /// The node that is to lead it.
+    /// Node that should lead the shard from now on.
     pub to: NodeId,
 }
 

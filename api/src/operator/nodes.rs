@@ -70,59 +70,59 @@ pub fn routes() -> Vec<Route> {
 #[schemars(rename = "Node")]
 pub struct NodeView {
     pub id: u64,
-    /// The address at which its peers reach it.
+    /// Address at which the other nodes reach the node.
     pub address: String,
-    /// `null` while the node does not answer, like everything that only the node itself knows.
+    /// Release of the node; while the node does not answer, this and all else that only the node knows is `null`.
     pub version: Option<String>,
-    /// The highest format that its release understands.
+    /// Highest format that the node's release understands.
     pub understands: Option<Format>,
     #[schemars(extend("enum" = ["ready", "draining", "down"]))]
     pub state: Cow<'static, str>,
-    /// Whether it serves callers, as its own `/readyz` says.
+    /// Whether the node accepts requests, as its `/readyz` says.
     // Release 0.1.0 does not send this field.
     #[serde(default = "serves_unsaid")]
     #[schemars(!default)]
     pub serves: bool,
-    /// Where it is in its life cycle; a node that is `leaving` is removed as soon as nothing is placed on it.
+    /// Membership of the node; a `leaving` one is removed as soon as no shard is placed on it.
     pub member: NodeState,
-    /// Whether it votes in the directory.
+    /// Whether the node is a voter of the directory.
     pub votes: bool,
-    /// Where it stands; replicas are spread over zones.
+    /// Zone of the node; replicas are spread over zones.
     pub zone: Option<String>,
     pub weight: u32,
-    /// How many sessions of channels it takes at most (`node.max_channels`).
+    /// Maximum number of channel sessions on the node (`node.max_channels`).
     pub slots: u32,
-    /// Slots that are used.
+    /// Slots in use.
     pub used: Option<u64>,
-    /// Channels that it holds connected.
+    /// Channels that are connected on the node.
     pub channels_connected: Option<u64>,
-    /// Memory that it holds.
+    /// Resident memory of the process in bytes.
     pub rss_bytes: Option<u64>,
-    /// When it began.
+    /// Time when the process started.
     pub started_at: Option<Timestamp>,
-    /// Shards with a replica here.
+    /// Number of shards with a replica on the node.
     pub replicas: usize,
-    /// Shards that should be led from here, and those that are.
+    /// Number of shards that the node should lead.
     pub leads: usize,
-    /// The shards that it leads.
+    /// Shards that the node leads now.
     pub owns: Option<Vec<ShardId>>,
-    /// When it first joined.
+    /// Time when the node first joined the cluster.
     pub registered_at: Timestamp,
-    /// Why it did not answer.
+    /// Why the node did not answer; `null` if it did.
     pub silence: Option<String>,
-    /// How long syncs of its log took in the last minute, in milliseconds.
+    /// Median sync time of the Raft log in the last minute, in milliseconds.
     pub fsync_p50_ms: Option<f64>,
-    /// 99 of 100 syncs of its log took no longer, in milliseconds.
+    /// 99th percentile of the sync times of the Raft log in the last minute, in milliseconds.
     pub fsync_p99_ms: Option<f64>,
-    /// How far its clock is ahead of that of the node that answers; negative when it is behind.
+    /// Milliseconds by which the node's clock is ahead of that of the answering node; negative if it is behind.
     pub clock_ahead_ms: Option<i64>,
-    /// Bytes that are free on the disk of its data.
+    /// Bytes free on the disk that holds the data folder.
     pub disk_free_bytes: Option<u64>,
-    /// Bytes of that disk.
+    /// Size in bytes of the disk that holds the data folder.
     pub disk_total_bytes: Option<u64>,
-    /// Of the Raft log, and of the state that was made of it.
+    /// Bytes on disk of the Raft logs.
     pub log_bytes: Option<u64>,
-    /// Bytes of the state that is made of the Raft log.
+    /// Bytes on disk of the state that is made from the Raft logs.
     pub state_bytes: Option<u64>,
 }
 
@@ -130,24 +130,25 @@ fn serves_unsaid() -> bool {
     true
 }
 
-/// A node that leaves, or would.
+/// A node that is being removed, or would be.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "NodeRemoval")]
 pub struct RemovalView {
     #[serde(flatten)]
     pub node: NodeView,
-    /// The nodes that remain once it has left.
+    /// The nodes that remain after the removal.
     pub left: LeftView,
 }
 
-/// The nodes that remain when one leaves.
+/// The nodes that remain after the removal of a node.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "NodesLeft")]
 pub struct LeftView {
+    /// Number of remaining nodes that can hold replicas.
     pub nodes: usize,
-    /// Those of them that do not answer now.
+    /// Remaining nodes that do not answer now.
     pub away: BTreeSet<NodeId>,
-    /// Whether any one node could be lost then without an outage.
+    /// Whether any one of the remaining nodes could be lost without an outage.
     pub can_lose_a_node: bool,
 }
 

@@ -26,11 +26,11 @@ pub fn routes() -> Vec<Route> {
 #[derive(Serialize, JsonSchema)]
 struct ReplicaHash {
     node_id: NodeId,
-    /// 0 is the directory, which all nodes share.
+    /// The shard; `0` is the directory, which all nodes share.
     shard: ShardId,
-    /// The last entry of the log whose effects are written.
+    /// Index of the last log entry that is applied to the state.
     applied: u64,
-    /// Of all rows at that entry, in hexadecimal digits.
+    /// Hash of all rows after the entry `applied`, in hexadecimal digits.
     state_hash: String,
 }
 

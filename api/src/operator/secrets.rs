@@ -76,24 +76,25 @@ pub fn routes() -> Vec<Route> {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Secrets")]
 pub struct SecretsView {
-    /// The master key that everything is to be sealed under.
+    /// Id of the master key that all data keys are to be encrypted under.
     pub master_key: String,
-    /// `settled`: nothing is sealed under another. `waiting`: a node was given another, and the exchange has not begun.
+    /// `settled`: no data key is encrypted under another master key. `waiting`: a node was given another master key,
+    /// and the exchange has not begun. `rewrapping`: data keys are being re-encrypted.
     #[schemars(extend("enum" = ["settled", "waiting", "rewrapping"]))]
     pub state: Cow<'static, str>,
-    /// Data keys: one of each customer, and those of the deployment and its authority.
+    /// Number of data keys: one for each customer, and those of the deployment and its certificate authority.
     pub data_keys: usize,
-    /// How many of them are sealed under which master key.
+    /// Number of data keys encrypted under each master key, by its id.
     pub sealed_under: BTreeMap<String, usize>,
-    /// How many are still to be sealed again.
+    /// Data keys that are still to be re-encrypted.
     pub remaining: usize,
-    /// The last exchange; `null` when there was none.
+    /// Last exchange of the master key; `null` if there was none.
     pub exchange: Option<ExchangeView>,
-    /// The last rotation of the customers' data keys; `null` when there was none.
+    /// Last rotation of the customers' data keys; `null` if there was none.
     pub data_key_rotation: Option<DataKeysView>,
     /// The key that signs session tokens.
     pub session_key: SessionKeyView,
-    /// The authority by which nodes know each other; `null` while the cluster does not have its key.
+    /// Certificate authority between the nodes; `null` while the cluster does not have its key.
     pub authority: Option<AuthorityView>,
     pub nodes: Vec<NodeView>,
 }
@@ -101,28 +102,31 @@ pub struct SecretsView {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "MasterKeyExchange")]
 pub struct ExchangeView {
-    /// The key that is replaced.
+    /// Id of the previous master key.
     pub from: String,
+    /// Start of the exchange.
     pub began_at: Timestamp,
-    /// When the last data key was sealed anew; `null` until then.
+    /// Time when the last data key was re-encrypted; `null` until then.
     pub ended_at: Option<Timestamp>,
-    /// Whether nothing is sealed under the former key any more.
+    /// Whether the previous master key can be removed, since no data key is encrypted under it any more.
     pub old_key_may_go: bool,
-    /// Until then deliveries are signed with the former default secrets too, by nodes that still have the key that goes.
+    /// Time until which nodes that still have the previous master key also sign deliveries with the previous default
+    /// secrets.
     pub signs_with_both_until: Timestamp,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "DataKeyRotation")]
 pub struct DataKeysView {
+    /// Start of the rotation.
     pub began_at: Timestamp,
-    /// `changing`: customers get other keys. `resealing`: what the former ones have sealed is sealed anew. `keeping`: nothing is
-    /// sealed with them, and they are kept for a while. `ended`: they are dropped.
+    /// `changing`: customers get new data keys. `resealing`: what is encrypted with previous ones is re-encrypted.
+    /// `keeping`: previous data keys are not in use, but kept for a while. `ended`: they are dropped.
     #[schemars(extend("enum" = ["changing", "resealing", "keeping", "ended"]))]
     pub state: Cow<'static, str>,
-    /// Customers that have a former data key.
+    /// Customers that have a previous data key.
     pub former_keys: usize,
-    /// Shards in which something may be sealed with one.
+    /// Shards in which something may still be encrypted with a previous data key.
     pub shards_left: Vec<ShardId>,
     pub ended_at: Option<Timestamp>,
 }
@@ -150,25 +154,26 @@ impl DataKeysView {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SessionKey")]
 pub struct SessionKeyView {
-    /// When it was rotated last; `null` when it never was.
+    /// Time of the last rotation; `null` if there was none.
     pub rotated_at: Option<Timestamp>,
-    /// Until when tokens of the former key are accepted; `null` when there is none.
+    /// Time until which tokens of the previous key are accepted; `null` if there is none.
     pub former_until: Option<Timestamp>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "NodeAuthority")]
 pub struct AuthorityView {
-    /// The SHA-256 of its certificate.
+    /// SHA-256 of the authority's certificate.
     pub id: String,
-    /// When it took the place of another; `null` when it is the first.
+    /// Time when the authority replaced the previous one; `null` for the first one.
     pub rotated_at: Option<Timestamp>,
-    /// `settled`: no rotation is under way. `wanted`: another one is to be made. `announced`: nodes come to trust it.
-    /// `overlapping`: it signs, and nodes that show certificates of the former are trusted, too.
+    /// `settled`: no rotation is under way. `wanted`: a new authority is to be created. `announced`: nodes come to
+    /// trust it. `overlapping`: it signs, and nodes with certificates of the previous one are still trusted.
     #[schemars(extend("enum" = ["settled", "wanted", "announced", "overlapping"]))]
     pub state: Cow<'static, str>,
+    /// Start of the rotation under way; `null` if there is none.
     pub began_at: Option<Timestamp>,
-    /// The nodes that the rotation waits for: they do not answer, or are not as far.
+    /// Nodes that the rotation waits for: they do not answer, or have not completed its present step.
     pub waits_for: Vec<NodeId>,
 }
 
@@ -176,9 +181,9 @@ pub struct AuthorityView {
 #[schemars(rename = "NodeSecrets")]
 pub struct NodeView {
     pub node_id: NodeId,
-    /// The master keys that it was given, the one for the future first; `null` when it did not say.
+    /// Ids of the master keys that the node was given, the newest first; `null` if the node did not answer.
     pub master_keys: Option<Vec<String>>,
-    /// Why it did not answer.
+    /// Why the node did not answer; `null` if it did.
     pub error: Option<String>,
 }
 

@@ -28,22 +28,22 @@ pub struct ShardView {
     #[schemars(extend("enum" = ["directory", "shard"]))]
     pub kind: Cow<'static, str>,
     pub state: GroupState,
-    /// The node that leads.
+    /// Node that leads the group; `null` if none does.
     pub leader: Option<NodeId>,
-    /// The node that should lead; `null` for the directory, which any node may lead.
+    /// Node that should lead the group; `null` for the directory, which any node may lead.
     pub wanted_leader: Option<NodeId>,
-    /// The epoch of its owner.
+    /// Raft term of the group: the epoch of the shard's owner.
     pub term: u64,
-    /// Whether its leader cannot commit what it has proposed, as that node reports.
+    /// Whether the leader reports that it cannot commit what it has proposed.
     // Earlier releases do not send this field.
     #[serde(default)]
     #[schemars(!default)]
     pub stalled: bool,
-    /// How many of its replicas can be lost now.
+    /// Replicas that can be lost now without an outage.
     pub can_lose: usize,
-    /// Live channels.
+    /// Number of channels in the shard, without deleted ones.
     pub channels: usize,
-    /// The nodes that hold it.
+    /// Replicas of the group.
     pub replicas: Vec<ReplicaView>,
 }
 
@@ -51,15 +51,15 @@ pub struct ShardView {
 #[schemars(rename = "Replica")]
 pub struct ReplicaView {
     pub node_id: NodeId,
-    /// A learner counts for no majority.
+    /// Role in the group; a `learner` does not count towards a quorum.
     #[schemars(extend("enum" = ["voter", "learner"]))]
     pub role: Cow<'static, str>,
     pub state: ReplicaState,
-    /// The last entry of the log whose effects are written there.
+    /// Index of the last log entry that the replica has applied; `null` if it did not report.
     pub applied: Option<u64>,
-    /// Entries that are still to be applied there.
+    /// Log entries that the replica has yet to apply; `null` if it did not report.
     pub lag: Option<u64>,
-    /// While the leader sends it a snapshot of the state: how much it has sent.
+    /// Bytes of a snapshot that the leader has sent to the replica so far; `null` if it sends none.
     pub sent_bytes: Option<u64>,
 }
 

@@ -30,41 +30,41 @@ pub fn routes() -> Vec<Route> {
 #[schemars(rename = "ClusterStatus")]
 pub struct StatusView {
     pub status: Condition,
-    /// `null` until the cluster is formed.
+    /// Id of the cluster; `null` until the cluster is formed.
     #[schemars(with = "Option<String>")]
     pub cluster_id: Option<Uuid>,
-    /// When the cluster was formed.
+    /// Time when the cluster was formed; `null` until then.
     pub formed_at: Option<Timestamp>,
     /// The node that answers.
     pub node_id: NodeId,
-    /// Of the release.
+    /// The release of the node that answers.
     pub version: String,
-    /// What the nodes may store and send; see `GET /v1/admin/format`.
+    /// Format of the cluster: what the nodes may store and send; see `GET /v1/admin/format`.
     // Release 0.1.0 sends neither this nor `releases`.
     #[serde(default)]
     #[schemars(!default)]
     pub format: Format,
-    /// The nodes that answer, by the release that they run.
+    /// Nodes that answer, by their release.
     #[serde(default)]
     #[schemars(!default)]
     pub releases: BTreeMap<String, Vec<NodeId>>,
     pub nodes: ReadyOfAll,
-    /// The shards.
+    /// The Raft groups: the shards and the directory.
     pub shards: ReadyOfAll,
-    /// By status, of the shards that have an owner.
+    /// Number of channels by status, in the shards that have an owner.
     pub channels: BTreeMap<String, u64>,
-    /// How many accounts there are.
+    /// Number of accounts.
     pub customers: usize,
-    /// How many webhook endpoints there are.
+    /// Number of webhook endpoints.
     pub webhook_endpoints: usize,
-    /// What is wrong; `GET /v1/admin/check` also lists what is right.
+    /// Findings that are not `ok`; `GET /v1/admin/check` lists all.
     pub findings: Vec<Finding>,
-    /// Who asks: the name of the token, or `null` for the one that all operators share.
+    /// Name of the request's operator token; `null` for the token that all operators share.
     // Earlier releases send neither this nor `access`.
     #[serde(default)]
     #[schemars(!default)]
     pub operator: Option<String>,
-    /// What that token may do.
+    /// What the request's operator token may do.
     #[serde(default = "everything")]
     #[schemars(!default)]
     pub access: Access,

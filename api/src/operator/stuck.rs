@@ -93,27 +93,27 @@ fn asked(query: &Query<'_>) -> (Duration, Option<CustomerId>, Option<StuckCursor
 pub struct StuckEndpoint {
     pub endpoint_id: EndpointId,
     pub customer_id: CustomerId,
-    /// `null` when the account's data is removed.
+    /// Name of the account; `null` once the account's data is removed.
     pub customer_name: Option<String>,
     pub url: String,
     /// `disabled`: no attempts are made. `failing`: attempts fail. `slow`: attempts succeed, but deliveries wait.
     #[schemars(extend("enum" = ["disabled", "failing", "slow"]))]
     pub state: Cow<'static, str>,
-    /// Why the gateway itself switched it off.
+    /// Why the gateway disabled the endpoint; `null` if it did not.
     pub disabled_reason: Option<DisabledReason>,
-    /// Since when no delivery has succeeded.
+    /// Time of the first failure since the last success; `null` if there was none.
     pub failing_since: Option<Timestamp>,
-    /// When a delivery last succeeded.
+    /// Time of the last successful delivery; `null` if there was none.
     pub last_success_at: Option<Timestamp>,
-    /// Deliveries that wait for an attempt; `or_more` when they were too many to count.
+    /// Deliveries that wait for an attempt.
     pub waiting: usize,
-    /// Whether there may be more than were counted.
+    /// Whether more deliveries may wait than `waiting` says, since they were too many to count.
     pub or_more: bool,
-    /// When the oldest of them was made, and when the next attempt is due.
+    /// Creation time of the oldest waiting delivery; `null` if none waits.
     pub oldest: Option<Timestamp>,
-    /// When it is attempted next.
+    /// Time of the next attempt; `null` if no delivery waits.
     pub next_attempt_at: Option<Timestamp>,
-    /// How the last attempt at the oldest of them failed; `null` before the first one, and beyond the first fifty rows.
+    /// Error of the last attempt at the oldest waiting delivery; `null` without one, and after the first 50 rows.
     pub last_error: Option<String>,
     #[serde(skip)]
     pub first: Option<DeliveryId>,

@@ -37,20 +37,21 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// A ticket, its account, and the request that it is about.
+/// A ticket with its account, and the request that it is about.
 #[derive(Serialize, JsonSchema)]
 pub struct OwnedTicket {
     #[serde(flatten)]
     ticket: TicketView,
-    /// The account that it belongs to.
+    /// Account that the ticket belongs to.
     customer: CustomerView,
+    /// `X-Request-Id` of the request that the ticket is about; `null` if none was named.
     request_id: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct CustomerView {
     id: CustomerId,
-    /// `null` when the account's data is removed.
+    /// Name of the account; `null` once the account's data is removed.
     name: Option<String>,
 }
 

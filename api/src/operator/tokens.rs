@@ -43,7 +43,7 @@ pub fn routes() -> Vec<Route> {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "JoinToken")]
 pub struct TokenView {
-    /// Shown once.
+    /// The join token; it is shown only once.
     pub token: String,
     pub expires_at: Timestamp,
 }

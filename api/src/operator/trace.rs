@@ -50,9 +50,9 @@ pub struct TraceView {
     pub channel_name: String,
     pub customer_id: CustomerId,
     pub shard: ShardId,
-    /// The owner now, and its epoch.
+    /// Node that owns the channel now.
     pub node_id: NodeId,
-    /// The term of the owner's leadership, which fences what an earlier one does.
+    /// Term of the owner's leadership, which fences off earlier owners.
     pub epoch: Epoch,
     pub direction: Direction,
     #[serde(rename = "type")]
@@ -62,11 +62,11 @@ pub struct TraceView {
     pub status: MessageStatus,
     pub error: Option<MessageError>,
     pub client_ref: Option<String>,
-    /// The id of the request that sent it; the log of the node that received the request has it.
+    /// Id of the request that sent the message, for the log of the node that received the request.
     pub request_id: Option<String>,
-    /// The value of `X-Gateway-Correlation-Id`.
+    /// Value of the header `X-Gateway-Correlation-Id`.
     pub correlation_id: String,
-    /// What happened, the first thing first.
+    /// What happened to the message, in order of time.
     pub steps: Vec<TraceStep>,
 }
 
@@ -75,12 +75,12 @@ pub struct TraceView {
 pub struct TraceStep {
     /// When it happened.
     pub at: Timestamp,
-    /// What happened.
+    /// Kind of the step.
     #[schemars(extend("enum" = ["accepted", "received", "status", "event", "attempt", "next_attempt"]))]
     pub step: Cow<'static, str>,
-    /// More about it, for people.
+    /// Details, for people.
     pub detail: String,
-    /// The webhook delivery.
+    /// Webhook delivery that the step is about; `null` if it is about the message itself.
     pub delivery_id: Option<DeliveryId>,
     pub endpoint_id: Option<EndpointId>,
 }

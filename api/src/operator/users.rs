@@ -50,7 +50,7 @@ pub struct UserView {
     pub role: Role,
     pub email_verified: bool,
     pub created_at: Timestamp,
-    /// When the member last logged in.
+    /// Time of the member's last login; `null` before the first.
     pub last_login_at: Option<Timestamp>,
 }
 

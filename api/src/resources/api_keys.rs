@@ -76,20 +76,20 @@ pub struct ApiKeyView {
     pub name: String,
     /// The first 12 characters of the key, safe to show.
     pub prefix: String,
-    /// The channel that the key is bound to; null for all channels of the account.
+    /// The channel that the key is bound to; `null` for all channels of the account.
     pub channel_id: Option<ChannelId>,
     pub scopes: Vec<String>,
     #[schemars(extend("enum" = ["active", "expired", "revoked"]))]
     pub status: Cow<'static, str>,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
-    /// When it was last used, within five minutes.
+    /// Time of the last use, within five minutes; `null` if there was none.
     pub last_used_at: Option<Timestamp>,
-    /// When it was revoked.
+    /// Time when the key was revoked; `null` if it was not.
     pub revoked_at: Option<Timestamp>,
-    /// How it was created.
+    /// How the key was created.
     pub created_by: KeyOrigin,
-    /// The key that created it.
+    /// The key that created this one; `null` if none did.
     pub created_by_key_id: Option<KeyId>,
 }
 
@@ -107,12 +107,12 @@ impl ApiKeyView {
     }
 }
 
-/// A key with its secret: shown once, in the response that creates it.
+/// An API key with its secret, shown only in the response that creates it.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct IssuedKey {
     #[serde(flatten)]
     pub key: ApiKeyView,
-    /// The whole key. It is shown once.
+    /// The whole key; it is shown only once.
     pub secret: String,
 }
 

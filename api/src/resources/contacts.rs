@@ -237,12 +237,12 @@ fn asked_picture(query: &Query<'_>) -> (bool, bool) {
     (query.flag("preview").unwrap_or(false), read_refresh(query))
 }
 
-/// A contact's picture, as far as it is shown to the channel.
+/// A contact's picture, if the channel may see it.
 #[derive(Serialize, JsonSchema)]
 struct ContactPicture {
     #[schemars(extend("format" = "uri"))]
     picture_url: Option<String>,
-    /// When the network was last asked.
+    /// Time when the network was last asked for the picture; `null` if it never was.
     updated_at: Option<Timestamp>,
 }
 

@@ -26,11 +26,11 @@ pub fn routes() -> Vec<Route> {
 #[derive(Serialize, JsonSchema)]
 struct EventType {
     name: EventName,
-    /// What has happened when it is sent.
+    /// What has happened when the event is sent.
     description: &'static str,
     /// JSON Schema of the whole event, the body of a webhook.
     schema: serde_json::Map<String, Value>,
-    /// An example of a body.
+    /// An example of the event.
     example: serde_json::Map<String, Value>,
 }
 

@@ -144,12 +144,12 @@ fn parse_create(body: &Body, suffixes: &Suffixes) -> Result<(String, Vec<Address
     })
 }
 
-/// A group that was just made, and how it went for each who was named.
+/// The new group, and the result for each requested participant.
 #[derive(Serialize, JsonSchema)]
 struct CreatedGroup {
     #[serde(flatten)]
     group: Group,
-    /// How it went for each who was named.
+    /// Result for each requested participant.
     participants_result: Vec<ParticipantResult>,
 }
 
@@ -188,7 +188,7 @@ async fn set_description(call: &mut ChannelCall) -> Outcome {
     change(call, GroupChanges { description: Some(description), ..GroupChanges::default() }).await
 }
 
-/// `{ "picture_url": URI }`
+/// The picture of a group.
 #[derive(Serialize, JsonSchema)]
 struct GroupPicture {
     picture_url: String,
@@ -227,7 +227,7 @@ async fn change_settings(call: &mut ChannelCall) -> Outcome {
     change(call, changes).await
 }
 
-/// How an action went for each who was named.
+/// Results of an action, one for each requested participant.
 #[derive(Serialize, JsonSchema)]
 pub struct ParticipantsResult {
     participants: Vec<ParticipantResult>,

@@ -46,7 +46,7 @@ pub fn probes() -> Vec<Route> {
 #[derive(Serialize, JsonSchema)]
 struct Health {
     status: &'static str,
-    /// Of the release.
+    /// The release of the node that answers.
     version: String,
     /// The node that answers.
     node: u64,
@@ -62,7 +62,7 @@ async fn healthz(ctx: &mut RequestContext) -> Outcome {
 struct Readiness {
     #[schemars(extend("enum" = ["ready", "not_ready"]))]
     status: &'static str,
-    /// Each part, and its condition.
+    /// Condition of each part: `ok` or `failing`; of `drain`, `yes` or `no`.
     checks: BTreeMap<&'static str, Cow<'static, str>>,
 }
 

@@ -24,12 +24,12 @@ pub fn routes() -> Vec<Route> {
 
 #[derive(Serialize, JsonSchema)]
 struct Limits {
-    /// The account's bucket.
+    /// Token bucket of the account.
     per_customer: BucketView,
-    /// The channel's bucket; null when no channel is named.
+    /// Token bucket of the channel; `null` if no channel is named.
     per_channel: Option<BucketView>,
     channel_id: Option<ChannelId>,
-    /// Keys have no bucket of their own.
+    /// Always `null`: keys have no bucket of their own.
     #[schemars(with = "()")]
     per_key: Option<BucketView>,
 }
@@ -37,9 +37,9 @@ struct Limits {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "BucketLevel")]
 struct BucketView {
-    /// The bucket's capacity.
+    /// Capacity of the bucket.
     limit: u32,
-    /// Tokens that are left.
+    /// Tokens left in the bucket.
     remaining: u32,
     /// When the bucket is full again.
     reset_at: Timestamp,

@@ -61,27 +61,27 @@ impl Window {
 
 #[derive(Serialize, JsonSchema)]
 struct Metrics {
-    /// The time that the figures are about.
+    /// Time window of the counts.
     #[schemars(extend("enum" = WINDOWS.map(|window| window.word)))]
     window: &'static str,
-    /// When the window begins.
+    /// Start of the window.
     since: Timestamp,
-    /// At this moment, by status.
+    /// Present number of channels by status.
     channels: BTreeMap<&'static str, u64>,
-    /// Messages of the window.
+    /// Messages in the window.
     messages: MessageMetrics,
-    /// From a send to its acceptance by the network.
+    /// Time from a send to its acceptance by the network, in milliseconds.
     send_latency_ms: LatencyView,
-    /// Deliveries of the window.
+    /// Webhook deliveries in the window.
     webhooks: WebhookMetrics,
     media_bytes: u64,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct MessageMetrics {
-    /// Messages that were sent.
+    /// Outbound messages.
     outbound: OutboundMetrics,
-    /// Messages that were received.
+    /// Messages received.
     inbound: u64,
 }
 
@@ -89,7 +89,7 @@ struct MessageMetrics {
 struct OutboundMetrics {
     /// Sends that the network accepted.
     sent: u64,
-    /// At this moment.
+    /// Messages queued at present.
     queued: u64,
     /// Sends that failed.
     failed: u64,
@@ -99,23 +99,23 @@ struct OutboundMetrics {
 struct WebhookMetrics {
     /// Deliveries that reached their endpoint.
     delivered: u64,
-    /// At this moment.
+    /// Deliveries that wait for a retry at present.
     retrying: u64,
     /// Deliveries that were given up.
     exhausted: u64,
-    /// From the event to the receiver's answer, in milliseconds.
+    /// Time from the request to the start of the receiver's answer, in milliseconds.
     latency_ms: LatencyView,
 }
 
-/// `null` while nothing was measured.
+/// Quantiles of a latency; `null` if nothing was measured.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Latencies")]
 struct LatencyView {
-    /// Half were not above it, in milliseconds.
+    /// Median, in milliseconds.
     p50: Option<u64>,
-    /// 95 of 100 were not above it, in milliseconds.
+    /// 95th percentile, in milliseconds.
     p95: Option<u64>,
-    /// 99 of 100 were not above it, in milliseconds.
+    /// 99th percentile, in milliseconds.
     p99: Option<u64>,
 }
 

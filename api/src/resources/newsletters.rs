@@ -291,7 +291,7 @@ fn parse_emoji(body: &Body) -> Result<String, CallError> {
 
 #[derive(Serialize, JsonSchema)]
 struct NewsletterReaction {
-    /// The message, by its place in the newsletter.
+    /// The message, by its position in the newsletter.
     server_id: u64,
     emoji: String,
 }
@@ -306,7 +306,7 @@ async fn react(call: &mut ChannelCall) -> Outcome {
 
 #[derive(Serialize, JsonSchema)]
 struct NewsletterAdminInvite {
-    /// Until when the invitation can be taken.
+    /// Time until which the invitation can be accepted.
     invite_expires_at: Timestamp,
 }
 

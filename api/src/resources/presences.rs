@@ -43,7 +43,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// `{ "to", "presence" }`, in the body and in the answer.
+/// A presence shown to a chat.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Presence")]
 struct ShowPresence {

@@ -52,7 +52,7 @@ pub fn routes() -> Vec<Route> {
 
 #[derive(Serialize, JsonSchema)]
 struct StoryPosted {
-    /// The story.
+    /// Id of the story.
     story_id: String,
     client_ref: Option<String>,
     #[schemars(extend("enum" = ["sent", "queued"]))]
@@ -61,7 +61,7 @@ struct StoryPosted {
 
 #[derive(Serialize, JsonSchema)]
 struct StoryDeleted {
-    /// The story.
+    /// Id of the story.
     story_id: String,
     #[schemars(extend("enum" = ["sent", "queued"]))]
     status: &'static str,
@@ -117,17 +117,17 @@ async fn send(
     Ok((sent.message_id, word(sent.status)))
 }
 
-/// Who saw a story first when.
+/// A viewer of a story, and the time of the first view.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "StoryView")]
 struct ViewShown {
-    /// Who has seen it.
+    /// Address of the viewer.
     viewer: String,
-    /// Unix seconds.
+    /// Time of the first view in Unix seconds.
     viewed_at: i64,
 }
 
-/// A page of views, and how many there are in all.
+/// A page of views, and the number of all views.
 #[derive(Serialize, JsonSchema)]
 struct StoryViews {
     data: Vec<ViewShown>,

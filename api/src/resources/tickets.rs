@@ -52,7 +52,7 @@ pub fn routes() -> Vec<Route> {
 pub struct TicketView {
     id: TicketId,
     number: u32,
-    /// What it is about.
+    /// Subject of the ticket.
     subject: String,
     /// What the ticket is about.
     category: Category,
@@ -70,12 +70,12 @@ impl From<&TicketRecord> for TicketView {
     }
 }
 
-/// A ticket as its reader sees it, with its messages.
+/// A ticket with its messages.
 #[derive(Serialize, JsonSchema)]
 pub struct Conversation<T> {
     #[serde(flatten)]
     ticket: T,
-    /// The messages, the first one first.
+    /// The messages, oldest first.
     messages: Vec<TicketMessage>,
 }
 

@@ -74,21 +74,21 @@ pub fn routes() -> Vec<Route> {
 struct WebhookEndpoint {
     id: EndpointId,
     customer_id: CustomerId,
-    /// The channel whose events it receives; null for those of all channels of the account.
+    /// The channel whose events the endpoint receives; `null` for all channels of the account.
     channel_id: Option<ChannelId>,
     url: String,
     events: EventFilter,
     enabled: bool,
-    /// Whether it has a secret of its own.
+    /// Whether the endpoint has a signing secret of its own.
     has_custom_signing_secret: bool,
     chat_type_filter: ChatTypeFilter,
-    /// Why the gateway switched it off.
+    /// Why the gateway disabled the endpoint; `null` if it did not.
     disabled_reason: Option<DisabledReason>,
-    /// Names with their values masked.
+    /// Custom headers of deliveries: names, with masked values.
     headers: BTreeMap<String, &'static str>,
-    /// Since when no delivery has succeeded.
+    /// Time of the first failure since the last success; `null` if there was none.
     failing_since: Option<Timestamp>,
-    /// When a delivery last succeeded.
+    /// Time of the last successful delivery; `null` if there was none.
     last_success_at: Option<Timestamp>,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -107,7 +107,7 @@ impl WebhookEndpoint {
     }
 }
 
-/// Only the response to a creation contains the secret that was given.
+/// The new endpoint. Only this response contains the secret that was given.
 #[derive(Serialize, JsonSchema)]
 struct CreatedWebhookEndpoint {
     #[serde(flatten)]
@@ -118,7 +118,7 @@ struct CreatedWebhookEndpoint {
 #[derive(Serialize, JsonSchema)]
 struct SigningSecret {
     signing_secret: String,
-    /// Whether it is the account's default secret.
+    /// Whether the secret is the account's default secret.
     is_default: bool,
 }
 

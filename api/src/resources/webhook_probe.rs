@@ -42,22 +42,23 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// What became of a probe. `status` is the upstream's status on the one route, and the word of `outcome` on the other.
+/// Result of a webhook test.
 #[derive(Serialize, JsonSchema)]
 struct TestResult {
-    /// Whether the receiver took it.
+    /// Whether the receiver accepted the test event.
     ok: bool,
     #[schemars(extend("enum" = ["success", "failure"]))]
     outcome: &'static str,
+    /// HTTP status of the receiver in a test of a URL; the same as `outcome` in a test of an endpoint.
     #[schemars(extend("type" = ["string", "integer"]))]
     status: Value,
-    /// The receiver's status; null or 0 when there was no answer.
+    /// HTTP status of the receiver; `0` if there was no response.
     http_status: u16,
-    /// From the request to the first byte of the answer, in milliseconds.
+    /// Time from the request to the first byte of the response, in milliseconds; `0` if there was no response.
     latency_ms: u64,
-    /// The whole attempt, with DNS, TLS and body, in milliseconds.
+    /// Time of the whole attempt, with DNS, TLS and body, in milliseconds.
     elapsed_ms: u64,
-    /// Whose secret signed it.
+    /// Whose secret signed the request.
     #[schemars(extend("enum" = ["endpoint", "gateway_default"]))]
     signed_with: &'static str,
     endpoint_id: Option<EndpointId>,

@@ -3,7 +3,7 @@ export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description The account, with its plan and what it may use. */
+        /** @description An account with its plan. */
         Account: {
             /** @description Its channels. */
             channels: components["schemas"]["ChannelCounts"];
@@ -23,7 +23,7 @@ export interface components {
             name: string;
             /** @description What the account may use. */
             plan: components["schemas"]["Plan"];
-            /** @description What of the plan's quotas is in use; shown to the account itself. */
+            /** @description Quotas of the plan and their use; only in responses of `/v1/account`. */
             storage?: components["schemas"]["Storage"] | null;
             /** @description By its name in the IANA database, such as `Europe/Berlin`. */
             timezone: string;
@@ -32,7 +32,7 @@ export interface components {
         ApiKey: {
             /**
              * Format: uuid
-             * @description The channel that the key is bound to; null for all channels of the account.
+             * @description The channel that the key is bound to; `null` for all channels of the account.
              */
             channel_id: string | null;
             /**
@@ -40,11 +40,11 @@ export interface components {
              * @description When it was created.
              */
             created_at: string;
-            /** @description How it was created. */
+            /** @description How the key was created. */
             created_by: components["schemas"]["KeyOrigin"];
             /**
              * Format: uuid
-             * @description The key that created it.
+             * @description The key that created this one; `null` if none did.
              */
             created_by_key_id: string | null;
             /**
@@ -64,7 +64,7 @@ export interface components {
             id: string;
             /**
              * Format: date-time
-             * @description When it was last used, within five minutes.
+             * @description Time of the last use, within five minutes; `null` if there was none.
              */
             last_used_at: string | null;
             /** @description Its name. */
@@ -73,7 +73,7 @@ export interface components {
             prefix: string;
             /**
              * Format: date-time
-             * @description When it was revoked.
+             * @description Time when the key was revoked; `null` if it was not.
              */
             revoked_at: string | null;
             /** @description What it grants, such as `messages.read`; an empty list grants everything. */
@@ -100,7 +100,7 @@ export interface components {
             /** @description What kind it is. */
             type: string;
         };
-        /** @description An entry as the interface shows it. */
+        /** @description An audit log entry. */
         AuditEntry: {
             /** @description What was done, such as `key.issued`. */
             action: string;
@@ -111,7 +111,7 @@ export interface components {
              * @description When it was created.
              */
             created_at: string;
-            /** @description Facts that go with it. */
+            /** @description Further facts about the action; absent if there are none. */
             details?: {
                 [key: string]: string;
             };
@@ -120,7 +120,7 @@ export interface components {
              * @description Its id.
              */
             id: string;
-            /** @description The client's address. */
+            /** @description IP address of the client; `null` if there is none, or if the entry covers several. */
             ip: string | null;
             /**
              * @description How it ended.
@@ -129,9 +129,9 @@ export interface components {
             outcome: "success" | "failure";
             /** @description The `X-Request-Id` of the call. */
             request_id: string | null;
-            /** @description What it was done to. */
+            /** @description What was acted upon; `null` if nothing was. */
             target: components["schemas"]["AuditTarget"] | null;
-            /** @description The name that the client gives itself. */
+            /** @description `User-Agent` of the client; `null` if unknown. */
             user_agent: string | null;
         };
         /** @description What was acted upon; the label remains when it is deleted. */
@@ -151,12 +151,12 @@ export interface components {
         BucketLevel: {
             /**
              * Format: uint32
-             * @description The bucket's capacity.
+             * @description Capacity of the bucket.
              */
             limit: number;
             /**
              * Format: uint32
-             * @description Tokens that are left.
+             * @description Tokens left in the bucket.
              */
             remaining: number;
             /**
@@ -170,7 +170,7 @@ export interface components {
          * @enum {string}
          */
         Category: "connection" | "delivery" | "webhooks" | "billing" | "other";
-        /** @description A channel; all fields but `status_reason` always present. */
+        /** @description A channel. All fields but `status_reason` are always present. */
         Channel: {
             /**
              * Format: date-time
@@ -189,7 +189,7 @@ export interface components {
             id: string;
             /**
              * Format: date-time
-             * @description When it was last seen online.
+             * @description Time when the channel was last online; `null` if it never was.
              */
             last_seen_at: string | null;
             /** @description Free-form keys and values, at most 4 KiB of JSON. */
@@ -202,7 +202,10 @@ export interface components {
             phone_number: string | null;
             /** @description The status. */
             status: components["schemas"]["Status"];
-            /** @description Why it has its status, once something has happened to it; in lists that are asked for it with `reasons`, and for operators. */
+            /**
+             * @description Reason of the status, once something has happened to the channel; only for operators, and in lists requested
+             *     with `reasons`.
+             */
             status_reason?: components["schemas"]["Reason"] | null;
             /**
              * Format: date-time
@@ -213,7 +216,7 @@ export interface components {
         ChannelCounts: {
             /**
              * Format: uint
-             * @description How many are connected.
+             * @description Number of connected channels.
              */
             connected: number;
             /**
@@ -222,25 +225,25 @@ export interface components {
              */
             total: number;
         };
-        /** @description A chat as the interface shows it. */
+        /** @description A chat. */
         Chat: {
             /** @description Whether the chat is archived. */
             archived: boolean;
             /**
              * Format: uint32
-             * @description Seconds after which messages disappear; 0 for never.
+             * @description Seconds after which messages disappear; `0` for never.
              */
             ephemeral_expiration: number;
             /** @description Its id. */
             id: string;
             /**
              * Format: int64
-             * @description Unix seconds.
+             * @description Time of the last message in Unix seconds; `null` if there is none.
              */
             last_message_at: number | null;
             /**
              * Format: int64
-             * @description `null`: not muted; 0: for ever; else Unix seconds.
+             * @description Time until which the chat is muted, in Unix seconds; `0` for ever, `null` if it is not muted.
              */
             muted_until: number | null;
             /** @description Whether it is pinned. */
@@ -249,7 +252,7 @@ export interface components {
             unread: boolean;
         };
         /**
-         * @description An endpoint's `chat_type_filter`.
+         * @description The kind of chats whose events an endpoint receives.
          * @enum {string}
          */
         ChatTypeFilter: "all" | "direct_only" | "groups_only";
@@ -261,7 +264,7 @@ export interface components {
             name: "api" | "channels" | "webhooks" | "media" | "events";
             /**
              * Format: date-time
-             * @description From this time on.
+             * @description Time since which the component has had this status.
              */
             since: string;
             /**
@@ -275,7 +278,7 @@ export interface components {
          * @enum {string}
          */
         ConnectPresence: "available" | "unavailable" | "none";
-        /** @description A ticket as its reader sees it, with its messages. */
+        /** @description A ticket with its messages. */
         Conversation: {
             /** @description What the ticket is about. */
             category: components["schemas"]["Category"];
@@ -296,7 +299,7 @@ export interface components {
              * @description Its id.
              */
             id: string;
-            /** @description The messages, the first one first. */
+            /** @description The messages, oldest first. */
             messages: components["schemas"]["MessageView"][];
             /**
              * Format: uint32
@@ -307,7 +310,7 @@ export interface components {
             priority: components["schemas"]["Priority"];
             /** @description The status. */
             status: components["schemas"]["TicketStatus"];
-            /** @description What it is about. */
+            /** @description Subject of the ticket. */
             subject: string;
             /**
              * Format: date-time
@@ -315,7 +318,7 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description The channel, and its own key when one was asked for. */
+        /** @description The new channel, and its own API key if requested. */
         CreatedChannel: {
             /**
              * Format: date-time
@@ -334,7 +337,7 @@ export interface components {
             id: string;
             /**
              * Format: date-time
-             * @description When it was last seen online.
+             * @description Time when the channel was last online; `null` if it never was.
              */
             last_seen_at: string | null;
             /** @description Free-form keys and values, at most 4 KiB of JSON. */
@@ -345,11 +348,14 @@ export interface components {
             name: string;
             /** @description The phone number, as digits. */
             phone_number: string | null;
-            /** @description The key of the channel, when one was asked for; its secret is shown once. */
+            /** @description API key bound to the channel, with its secret, which is shown only once; absent unless requested. */
             scoped_key?: components["schemas"]["IssuedKey"] | null;
             /** @description The status. */
             status: components["schemas"]["Status"];
-            /** @description Why it has its status, once something has happened to it; in lists that are asked for it with `reasons`, and for operators. */
+            /**
+             * @description Reason of the status, once something has happened to the channel; only for operators, and in lists requested
+             *     with `reasons`.
+             */
             status_reason?: components["schemas"]["Reason"] | null;
             /**
              * Format: date-time
@@ -357,11 +363,11 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description Only the response to a creation contains the secret that was given. */
+        /** @description The new endpoint. Only this response contains the secret that was given. */
         CreatedWebhookEndpoint: {
             /**
              * Format: uuid
-             * @description The channel whose events it receives; null for those of all channels of the account.
+             * @description The channel whose events the endpoint receives; `null` for all channels of the account.
              */
             channel_id: string | null;
             /** @description The kind of chats whose events are sent. */
@@ -376,7 +382,7 @@ export interface components {
              * @description The account.
              */
             customer_id: string;
-            /** @description Why the gateway switched it off. */
+            /** @description Why the gateway disabled the endpoint; `null` if it did not. */
             disabled_reason: components["schemas"]["DisabledReason"] | null;
             /** @description Whether it is on. */
             enabled: boolean;
@@ -384,12 +390,12 @@ export interface components {
             events: components["schemas"]["EventFilter"];
             /**
              * Format: date-time
-             * @description Since when no delivery has succeeded.
+             * @description Time of the first failure since the last success; `null` if there was none.
              */
             failing_since: string | null;
-            /** @description Whether it has a secret of its own. */
+            /** @description Whether the endpoint has a signing secret of its own. */
             has_custom_signing_secret: boolean;
-            /** @description Names with their values masked. */
+            /** @description Custom headers of deliveries: names, with masked values. */
             headers: {
                 [key: string]: string;
             };
@@ -400,7 +406,7 @@ export interface components {
             id: string;
             /**
              * Format: date-time
-             * @description When a delivery last succeeded.
+             * @description Time of the last successful delivery; `null` if there was none.
              */
             last_success_at: string | null;
             /** @description The secret that signs deliveries; null for the account's default secret. */
@@ -456,7 +462,7 @@ export interface components {
             trigger: components["schemas"]["AttemptTrigger"];
         };
         DeliveryRequest: {
-            /** @description `null` when it has been removed already. */
+            /** @description Body of the request; `null` once it has been removed. */
             body: unknown;
             /** @description Names and values of headers. */
             headers: {
@@ -464,7 +470,7 @@ export interface components {
             };
         };
         /**
-         * @description The state of a delivery.
+         * @description State of a delivery. `exhausted`: no attempts are left. `paused`: due while its endpoint was disabled.
          * @enum {string}
          */
         DeliveryState: "delivered" | "pending" | "in_flight" | "retrying" | "exhausted" | "paused";
@@ -483,7 +489,7 @@ export interface components {
          * @enum {string}
          */
         DownloadType: "image" | "video" | "audio" | "document" | "sticker";
-        /** @description Counts are of deliveries made in the window; the rate and the latencies are `null` while nothing has ended. */
+        /** @description Counts of deliveries created in the window, their success rate and latencies. */
         EndpointStats: {
             /**
              * Format: uint64
@@ -502,12 +508,12 @@ export interface components {
             in_flight: number;
             /**
              * Format: uint64
-             * @description Half of the attempts took no longer, in milliseconds.
+             * @description Median latency of successful attempts, in milliseconds; `null` if there was none.
              */
             p50_latency_ms: number | null;
             /**
              * Format: uint64
-             * @description 95 of 100 attempts took no longer, in milliseconds.
+             * @description 95th percentile of the latency of successful attempts, in milliseconds; `null` if there was none.
              */
             p95_latency_ms: number | null;
             /**
@@ -517,31 +523,31 @@ export interface components {
             paused: number;
             /**
              * Format: uint64
-             * @description Deliveries that were not attempted yet.
+             * @description Deliveries that have not been attempted yet.
              */
             pending: number;
             /**
              * Format: uint64
-             * @description Deliveries that failed and will be attempted again.
+             * @description Deliveries that failed, and will be attempted again.
              */
             retrying: number;
             /**
              * Format: double
-             * @description Of the attempts that ended; null when there was none.
+             * @description Share of the delivered among the ended deliveries, from 0 to 1; `null` if none has ended.
              */
             success_rate: number | null;
         };
         /** @description The events that an endpoint gets. Serialised as the interface's list of names. */
         EventFilter: string[];
         /**
-         * @description The names of events.
+         * @description Name of an event.
          * @enum {string}
          */
         EventName: "message.received" | "message.sent" | "message.reaction" | "message.status" | "channel.connected" | "channel.disconnected" | "channel.status" | "qr.updated" | "group.created" | "group.updated" | "group.participant_added" | "group.participant_removed" | "group.admin_promoted" | "group.admin_demoted" | "chat.updated" | "chat.archived" | "chat.pinned" | "presence.updated" | "order.placed" | "order.cancelled" | "cart.updated" | "story.viewed" | "call.offered" | "call.terminated" | "contact.resolved";
         EventType: {
-            /** @description What has happened when it is sent. */
+            /** @description What has happened when the event is sent. */
             description: string;
-            /** @description An example of a body. */
+            /** @description An example of the event. */
             example: {
                 [key: string]: unknown;
             };
@@ -559,11 +565,11 @@ export interface components {
              * @description When it expires.
              */
             expires_at: string;
-            /** @description Whether an e-mail is sent to the address. Token and page are null then: only that e-mail has them. */
+            /** @description Whether an e-mail is sent to the address. If so, `token` and `url` are `null`: only the e-mail contains them. */
             mailed: boolean;
-            /** @description For `PUT /v1/auth/password/reset`. */
+            /** @description Token for `PUT /v1/auth/password/reset`; `null` if an e-mail is sent. */
             token: string | null;
-            /** @description The page on which a password is chosen, where the deployment has one. */
+            /** @description Page on which to choose a password; `null` if an e-mail is sent, or the deployment has no such page. */
             url: string | null;
         };
         InvitedMember: {
@@ -579,26 +585,26 @@ export interface components {
              * @description Its id.
              */
             id: string;
-            /** @description How an invited person chooses a password. */
+            /** @description How the invited person chooses a password. */
             invitation: components["schemas"]["Invitation"];
             /**
              * Format: date-time
-             * @description When the member last logged in.
+             * @description Time of the member's last login; `null` before the first.
              */
             last_login_at: string | null;
             /** @description What the member may do. */
             role: components["schemas"]["Role"];
             /**
-             * @description Whether the member has come, or was invited and has chosen no password yet.
+             * @description `active`, or `invited` while the member has not chosen a password.
              * @enum {string}
              */
             status: "active" | "invited";
         };
-        /** @description A key with its secret: shown once, in the response that creates it. */
+        /** @description An API key with its secret, shown only in the response that creates it. */
         IssuedKey: {
             /**
              * Format: uuid
-             * @description The channel that the key is bound to; null for all channels of the account.
+             * @description The channel that the key is bound to; `null` for all channels of the account.
              */
             channel_id: string | null;
             /**
@@ -606,11 +612,11 @@ export interface components {
              * @description When it was created.
              */
             created_at: string;
-            /** @description How it was created. */
+            /** @description How the key was created. */
             created_by: components["schemas"]["KeyOrigin"];
             /**
              * Format: uuid
-             * @description The key that created it.
+             * @description The key that created this one; `null` if none did.
              */
             created_by_key_id: string | null;
             /**
@@ -630,7 +636,7 @@ export interface components {
             id: string;
             /**
              * Format: date-time
-             * @description When it was last used, within five minutes.
+             * @description Time of the last use, within five minutes; `null` if there was none.
              */
             last_used_at: string | null;
             /** @description Its name. */
@@ -639,12 +645,12 @@ export interface components {
             prefix: string;
             /**
              * Format: date-time
-             * @description When it was revoked.
+             * @description Time when the key was revoked; `null` if it was not.
              */
             revoked_at: string | null;
             /** @description What it grants, such as `messages.read`; an empty list grants everything. */
             scopes: string[];
-            /** @description The whole key. It is shown once. */
+            /** @description The whole key; it is shown only once. */
             secret: string;
             /**
              * @description The status.
@@ -657,21 +663,21 @@ export interface components {
          * @enum {string}
          */
         KeyOrigin: "signup" | "api_key" | "dashboard" | "channel_create";
-        /** @description `null` while nothing was measured. */
+        /** @description Quantiles of a latency; `null` if nothing was measured. */
         Latencies: {
             /**
              * Format: uint64
-             * @description Half were not above it, in milliseconds.
+             * @description Median, in milliseconds.
              */
             p50: number | null;
             /**
              * Format: uint64
-             * @description 95 of 100 were not above it, in milliseconds.
+             * @description 95th percentile, in milliseconds.
              */
             p95: number | null;
             /**
              * Format: uint64
-             * @description 99 of 100 were not above it, in milliseconds.
+             * @description 99th percentile, in milliseconds.
              */
             p99: number | null;
         };
@@ -681,11 +687,11 @@ export interface components {
              * @description The channel.
              */
             channel_id: string | null;
-            /** @description The channel's bucket; null when no channel is named. */
+            /** @description Token bucket of the channel; `null` if no channel is named. */
             per_channel: components["schemas"]["BucketLevel"] | null;
-            /** @description The account's bucket. */
+            /** @description Token bucket of the account. */
             per_customer: components["schemas"]["BucketLevel"];
-            /** @description Keys have no bucket of their own. */
+            /** @description Always `null`: keys have no bucket of their own. */
             per_key: null;
         };
         /**
@@ -693,11 +699,11 @@ export interface components {
          * @enum {string}
          */
         MediaDirection: "upload" | "inbound" | "outbound";
-        /** @description Media as events and history show it; every field always present. */
+        /** @description Media of a message. Every field is always present. */
         MediaRef: {
             /**
              * Format: uint32
-             * @description How long it plays.
+             * @description Duration in seconds; `null` if unknown.
              */
             duration_seconds: number | null;
             /**
@@ -709,7 +715,7 @@ export interface components {
             filename: string | null;
             /**
              * Format: uint32
-             * @description Pixels.
+             * @description Height in pixels; `null` if unknown.
              */
             height: number | null;
             /**
@@ -719,33 +725,33 @@ export interface components {
             id: string | null;
             /** @description The MIME type, such as `image/png`. */
             mime_type: string;
-            /** @description A SHA-256 in 64 lower-case hex characters. */
+            /** @description SHA-256 as 64 lower-case hex characters. */
             sha256: string | null;
             /**
              * Format: uint64
-             * @description Bytes, where that is known.
+             * @description Size in bytes; `null` if unknown.
              */
             size_bytes: number | null;
             /** @description Its state. */
             state: components["schemas"]["MediaState"];
-            /** @description A signed link. */
+            /** @description Signed link to the bytes. */
             url: string | null;
             /** @description Whether it can be viewed only once. */
             view_once: boolean;
-            /** @description Whether it is a voice note. */
+            /** @description Whether the media is a voice note. */
             voice: boolean;
             /**
              * Format: uint32
-             * @description Pixels.
+             * @description Width in pixels; `null` if unknown.
              */
             width: number | null;
         };
         /**
-         * @description Whether the bytes are available.
+         * @description Whether the bytes are available. `gone`: retention has ended. `skipped`: not downloaded automatically.
          * @enum {string}
          */
         MediaState: "ready" | "failed" | "pending" | "gone" | "skipped";
-        /** @description The response to an upload. */
+        /** @description Stored media with a link to its bytes. */
         MediaUpload: {
             /**
              * Format: date-time
@@ -768,11 +774,11 @@ export interface components {
             id: string;
             /** @description The MIME type, such as `image/png`. */
             mime_type: string;
-            /** @description A SHA-256 in 64 lower-case hex characters. */
+            /** @description SHA-256 as 64 lower-case hex characters. */
             sha256: string | null;
             /**
              * Format: uint64
-             * @description Bytes, where that is known.
+             * @description Size in bytes; `null` if unknown.
              */
             size_bytes: number | null;
             /** @description The URL. */
@@ -793,13 +799,13 @@ export interface components {
             id: string;
             /**
              * Format: date-time
-             * @description When the member last logged in.
+             * @description Time of the member's last login; `null` before the first.
              */
             last_login_at: string | null;
             /** @description What the member may do. */
             role: components["schemas"]["Role"];
             /**
-             * @description Whether the member has come, or was invited and has chosen no password yet.
+             * @description `active`, or `invited` while the member has not chosen a password.
              * @enum {string}
              */
             status: "active" | "invited";
@@ -823,7 +829,7 @@ export interface components {
             endpoint_id: string;
             /** @description The event's name. */
             event: components["schemas"]["EventName"];
-            /** @description `evt_` and a ULID: the key by which receivers drop repeats. */
+            /** @description Id of the event: `evt_` and a ULID, by which receivers drop repeated deliveries. */
             event_id: string;
             /**
              * Format: uuid
@@ -855,22 +861,22 @@ export interface components {
             /** @description An explanation, for people. */
             message: string;
         };
-        /** @description Names an existing message: its chat, its id, and whose it is. */
+        /** @description Identifies a message by its chat, its id, and whether the channel sent it. */
         MessageKey: {
-            /** @description Whether the channel itself sent it. */
+            /** @description Whether the channel itself sent the message. */
             from_me: boolean;
-            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
+            /** @description Id of the message in the network; `3EB0` and 36 upper-case hex characters if the gateway created it. */
             id: string;
-            /** @description The conversation that it is in. */
+            /** @description Address of the chat that contains the message. */
             remote_jid: string;
         };
         MessageMetrics: {
             /**
              * Format: uint64
-             * @description Messages that were received.
+             * @description Messages received.
              */
             inbound: number;
-            /** @description Messages that were sent. */
+            /** @description Outbound messages. */
             outbound: components["schemas"]["OutboundMetrics"];
         };
         /**
@@ -895,7 +901,7 @@ export interface components {
             message: string;
         };
         Metrics: {
-            /** @description At this moment, by status. */
+            /** @description Present number of channels by status. */
             channels: {
                 [key: string]: number;
             };
@@ -904,19 +910,19 @@ export interface components {
              * @description Bytes of media, in and out.
              */
             media_bytes: number;
-            /** @description Messages of the window. */
+            /** @description Messages in the window. */
             messages: components["schemas"]["MessageMetrics"];
-            /** @description From a send to its acceptance by the network. */
+            /** @description Time from a send to its acceptance by the network, in milliseconds. */
             send_latency_ms: components["schemas"]["Latencies"];
             /**
              * Format: date-time
-             * @description When the window begins.
+             * @description Start of the window.
              */
             since: string;
-            /** @description Deliveries of the window. */
+            /** @description Webhook deliveries in the window. */
             webhooks: components["schemas"]["WebhookMetrics"];
             /**
-             * @description The time that the figures are about.
+             * @description Time window of the counts.
              * @enum {string}
              */
             window: "1h" | "24h" | "7d" | "30d";
@@ -924,7 +930,7 @@ export interface components {
         Nodes: {
             /**
              * Format: uint
-             * @description How many are ready.
+             * @description Number of ready nodes.
              */
             ready: number;
             /**
@@ -941,7 +947,7 @@ export interface components {
             failed: number;
             /**
              * Format: uint64
-             * @description At this moment.
+             * @description Messages queued at present.
              */
             queued: number;
             /**
@@ -956,7 +962,7 @@ export interface components {
          */
         Outcome: "success" | "timeout" | "dns" | "connect" | "tls" | "redirect" | "http" | "blocked" | "endpoint_deleted" | "interrupted";
         PairCode: {
-            /** @description The code to type on the phone. */
+            /** @description The code to enter on the phone. */
             code: string;
             /**
              * Format: date-time
@@ -992,14 +998,14 @@ export interface components {
         };
         /** @enum {string} */
         Priority: "low" | "normal" | "urgent";
-        /** @description The code to scan, as a picture and as its text. */
+        /** @description A QR code for pairing, as an image and as its content. */
         Qr: {
             /**
              * Format: date-time
              * @description When it expires.
              */
             expires_at: string;
-            /** @description The code as a picture: a PNG as a data URL. */
+            /** @description The QR code: a PNG image as a data URL. */
             qr: string;
             /** @description The content of the QR code. */
             raw: string;
@@ -1007,17 +1013,17 @@ export interface components {
         Quota: {
             /**
              * Format: uint64
-             * @description The most that the plan allows.
+             * @description Maximum that the plan allows.
              */
             limit: number;
             /**
              * Format: uint64
-             * @description How much is in use; null where it is counted by channel.
+             * @description Amount in use; `null` if the quota applies to each channel.
              */
             used: number | null;
         };
         /**
-         * @description The `reason` of a `channel.status` event.
+         * @description Reason for the status of a channel.
          * @enum {string}
          */
         Reason: "created" | "qr_requested" | "connect_requested" | "paired" | "login_ok" | "network" | "worker_lost" | "rebalance" | "qr_timeout" | "pairing_refused" | "reconnect_budget" | "no_worker" | "logout" | "session_invalidated" | "kicked_other_device" | "stream_replaced_loop" | "client_outdated" | "auth_state" | "crash_loop" | "user" | "admin" | "banned" | "restored";
@@ -1050,7 +1056,7 @@ export interface components {
         SentMessage: {
             /** @description The caller's own reference, which is returned in the response and in `message.sent`. */
             client_ref: string | null;
-            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
+            /** @description Id of the message in the network; `3EB0` and 36 upper-case hex characters if the gateway created it. */
             message_id: string;
             /** @description `sent` when the network has accepted it, `queued` when that is still to come. */
             status: components["schemas"]["SentStatus"];
@@ -1065,11 +1071,11 @@ export interface components {
              * @description When it was created.
              */
             created_at: string;
-            /** @description Whether it is the one that asks. */
+            /** @description Whether the request belongs to this session. */
             current: boolean;
             /**
              * Format: date-time
-             * @description When it ends, unless it is used.
+             * @description Time when the session ends unless its tokens are refreshed before.
              */
             expires_at: string;
             /**
@@ -1079,14 +1085,14 @@ export interface components {
             id: string;
             /**
              * Format: date-time
-             * @description When its tokens were last exchanged.
+             * @description Time when the session's tokens were last refreshed.
              */
             refreshed_at: string;
         };
-        /** @description Every field is always present. */
+        /** @description Settings of a channel. Every field is always present. */
         Settings: {
             /**
-             * @description The channel is shown as available for as long as it is connected.
+             * @description Whether the channel is shown as available while it is connected.
              * @default false
              */
             always_online: boolean;
@@ -1124,7 +1130,7 @@ export interface components {
             emit_device_sent: boolean;
             /**
              * Format: uint32
-             * @description Days; 0 stores nothing, `null` is what the deployment keeps.
+             * @description Days for which messages are kept; `0` stores nothing, `null` is the deployment's default.
              * @default null
              */
             history_retention_days: number | null;
@@ -1149,7 +1155,7 @@ export interface components {
              */
             ignore_stories: boolean;
             /**
-             * @description Whether texts that do not say so themselves show a preview of their first link.
+             * @description Whether texts show a preview of their first link unless the send says otherwise.
              * @default true
              */
             link_preview: boolean;
@@ -1160,7 +1166,7 @@ export interface components {
             mark_read_on_receive: boolean;
             /**
              * Format: uint32
-             * @description Days; `null` for what the deployment keeps.
+             * @description Days for which media is kept; `null` for the deployment's default.
              * @default null
              */
             media_retention_days: number | null;
@@ -1170,12 +1176,12 @@ export interface components {
              */
             presence_on_connect: components["schemas"]["ConnectPresence"];
             /**
-             * @description The proxy of the channel's sessions; its password is shown as `***`. Takes effect at the next connection.
+             * @description Proxy of the channel's sessions from the next connection on, password shown as `***`; `null` for none.
              * @default null
              */
             proxy_url: string | null;
             /**
-             * @description The message that is sent to a rejected caller.
+             * @description Message that is sent to a rejected caller; `null` for none.
              * @default null
              */
             reject_call_message: string | null;
@@ -1185,17 +1191,17 @@ export interface components {
              */
             reject_calls: boolean;
             /**
-             * @description The pause between two sends, in milliseconds; chosen at random for each.
+             * @description Pause between two sends in milliseconds, chosen at random for each; `null` for none.
              * @default null
              */
             send_delay_ms: components["schemas"]["SendDelay"] | null;
             /**
-             * @description Whether the chat shows typing before a text arrives.
+             * @description Whether typing is shown in the chat before a text is sent.
              * @default false
              */
             simulate_typing: boolean;
             /**
-             * @description Whether messages are stored with their bodies, and not as metadata only.
+             * @description Whether messages are stored with their bodies, and not only as metadata.
              * @default true
              */
             store_bodies: boolean;
@@ -1206,13 +1212,13 @@ export interface components {
             sync_full_history: boolean;
             /**
              * Format: date-time
-             * @description When they were last changed: what `If-Match` names.
+             * @description Time of the last change of the settings; the value for `If-Match`.
              * @default 1970-01-01T00:00:00.000Z
              */
             updated_at: string;
         };
         SigningSecret: {
-            /** @description Whether it is the account's default secret. */
+            /** @description Whether the secret is the account's default secret. */
             is_default: boolean;
             /** @description The secret that signs deliveries; null for the account's default secret. */
             signing_secret: string;
@@ -1223,7 +1229,7 @@ export interface components {
          */
         Source: "api" | "device" | "network";
         /**
-         * @description The eleven statuses of a channel.
+         * @description Status of a channel.
          * @enum {string}
          */
         Status: "pending" | "qr" | "connecting" | "reconnecting" | "connected" | "disconnected" | "logged_out" | "stopped_by_user" | "disabled_by_admin" | "error" | "failed";
@@ -1253,11 +1259,11 @@ export interface components {
             /** @description The status after. */
             to: components["schemas"]["Status"];
         };
-        /** @description What the network said in addition to the reason of a status. */
+        /** @description Details from the network about a status. */
         StatusDetails: {
             /**
              * Format: date-time
-             * @description Until when the number is banned.
+             * @description Time until which the number is banned.
              */
             ban_until: string;
         };
@@ -1277,15 +1283,15 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description The quotas of the plan. */
+        /** @description Quotas of the plan and their use. */
         Storage: {
             /** @description Webhook endpoints. */
             endpoints: components["schemas"]["Quota"];
             /** @description API keys that are not revoked. */
             keys: components["schemas"]["Quota"];
-            /** @description Labels of each channel. */
+            /** @description Labels per channel. */
             labels: components["schemas"]["Quota"];
-            /** @description Bytes of media that are kept. */
+            /** @description Bytes of stored media. */
             media_bytes: components["schemas"]["Quota"];
             /** @description Approximate bytes of messages and webhook deliveries on disk. */
             message_bytes: components["schemas"]["Quota"];
@@ -1335,7 +1341,7 @@ export interface components {
             is_group: boolean;
             /** @description The media, if there is any. */
             media: components["schemas"]["MediaRef"] | null;
-            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
+            /** @description Id of the message in the network; `3EB0` and 36 upper-case hex characters if the gateway created it. */
             message_id: string;
             /** @description The message that it refers to. */
             message_key: components["schemas"]["MessageKey"] | null;
@@ -1376,11 +1382,11 @@ export interface components {
             /** @description An explanation, for people. */
             message: string;
         };
-        /** @description What became of a probe. `status` is the upstream's status on the one route, and the word of `outcome` on the other. */
+        /** @description Result of a webhook test. */
         TestResult: {
             /**
              * Format: uint64
-             * @description The whole attempt, with DNS, TLS and body, in milliseconds.
+             * @description Time of the whole attempt, with DNS, TLS and body, in milliseconds.
              */
             elapsed_ms: number;
             /**
@@ -1392,15 +1398,15 @@ export interface components {
             error: components["schemas"]["TestError"] | null;
             /**
              * Format: uint16
-             * @description The receiver's status; null or 0 when there was no answer.
+             * @description HTTP status of the receiver; `0` if there was no response.
              */
             http_status: number;
             /**
              * Format: uint64
-             * @description From the request to the first byte of the answer, in milliseconds.
+             * @description Time from the request to the first byte of the response, in milliseconds; `0` if there was no response.
              */
             latency_ms: number;
-            /** @description Whether the receiver took it. */
+            /** @description Whether the receiver accepted the test event. */
             ok: boolean;
             /**
              * @description How it ended.
@@ -1408,15 +1414,15 @@ export interface components {
              */
             outcome: "success" | "failure";
             /**
-             * @description Whose secret signed it.
+             * @description Whose secret signed the request.
              * @enum {string}
              */
             signed_with: "endpoint" | "gateway_default";
-            /** @description The status. */
+            /** @description HTTP status of the receiver in a test of a URL; the same as `outcome` in a test of an endpoint. */
             status: string | number;
         };
         /**
-         * @description Whose turn it is.
+         * @description Status of a ticket: `open` waits for the support, `waiting` for the customer; `closed` accepts no more messages.
          * @enum {string}
          */
         TicketStatus: "open" | "waiting" | "solved" | "closed";
@@ -1450,7 +1456,7 @@ export interface components {
             priority: components["schemas"]["Priority"];
             /** @description The status. */
             status: components["schemas"]["TicketStatus"];
-            /** @description What it is about. */
+            /** @description Subject of the ticket. */
             subject: string;
             /**
              * Format: date-time
@@ -1458,16 +1464,16 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description A day or an hour of the account, or a day of one of its channels. */
+        /** @description Usage of the account in a day or an hour, or of one of its channels in a day. */
         Usage: {
             /**
              * Format: uuid
-             * @description The channel, in rows per channel.
+             * @description The channel; `null` unless rows are grouped by channel.
              */
             channel_id: string | null;
             /**
              * Format: date
-             * @description The day, of UTC.
+             * @description The day in UTC.
              */
             date: string;
             /**
@@ -1477,7 +1483,7 @@ export interface components {
             failed: number;
             /**
              * Format: date-time
-             * @description Only in rows per hour.
+             * @description Start of the hour; absent unless rows are grouped by hour.
              */
             hour?: string | null;
             /**
@@ -1487,7 +1493,7 @@ export interface components {
             media_bytes: number;
             /**
              * Format: uint64
-             * @description Messages that were received.
+             * @description Messages received.
              */
             received: number;
             /**
@@ -1497,7 +1503,7 @@ export interface components {
             sent: number;
             /**
              * Format: uint64
-             * @description Those that reached their endpoint.
+             * @description Webhook deliveries that reached their endpoint.
              */
             webhook_deliveries: number;
         };
@@ -1530,7 +1536,7 @@ export interface components {
             endpoint_id: string;
             /** @description The event's name. */
             event: components["schemas"]["EventName"];
-            /** @description `evt_` and a ULID: the key by which receivers drop repeats. */
+            /** @description Id of the event: `evt_` and a ULID, by which receivers drop repeated deliveries. */
             event_id: string;
             /**
              * Format: uuid
@@ -1554,7 +1560,7 @@ export interface components {
              * @description After how many it is given up.
              */
             max_attempts: number;
-            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
+            /** @description Id of the message in the network; `3EB0` and 36 upper-case hex characters if the gateway created it. */
             message_id: string | null;
             /**
              * Format: date-time
@@ -1566,14 +1572,14 @@ export interface components {
             /** @description The URL. */
             url: string;
         };
-        /** @description A delivery with its attempts and what it delivers. */
+        /** @description A delivery with its request and attempts. */
         WebhookDeliveryDetail: {
             /**
              * Format: uint32
              * @description Attempts so far.
              */
             attempt_count: number;
-            /** @description Each attempt, the first one first. */
+            /** @description The attempts, oldest first. */
             attempts: components["schemas"]["DeliveryAttempt"][];
             /**
              * Format: uuid
@@ -1597,7 +1603,7 @@ export interface components {
             endpoint_id: string;
             /** @description The event's name. */
             event: components["schemas"]["EventName"];
-            /** @description `evt_` and a ULID: the key by which receivers drop repeats. */
+            /** @description Id of the event: `evt_` and a ULID, by which receivers drop repeated deliveries. */
             event_id: string;
             /**
              * Format: uuid
@@ -1621,14 +1627,14 @@ export interface components {
              * @description After how many it is given up.
              */
             max_attempts: number;
-            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
+            /** @description Id of the message in the network; `3EB0` and 36 upper-case hex characters if the gateway created it. */
             message_id: string | null;
             /**
              * Format: date-time
              * @description When it is attempted next.
              */
             next_attempt_at: string | null;
-            /** @description What is sent to the receiver. */
+            /** @description The request that is sent to the receiver. */
             request: components["schemas"]["DeliveryRequest"];
             /** @description Its state. */
             state: components["schemas"]["DeliveryState"];
@@ -1639,7 +1645,7 @@ export interface components {
         WebhookEndpoint: {
             /**
              * Format: uuid
-             * @description The channel whose events it receives; null for those of all channels of the account.
+             * @description The channel whose events the endpoint receives; `null` for all channels of the account.
              */
             channel_id: string | null;
             /** @description The kind of chats whose events are sent. */
@@ -1654,7 +1660,7 @@ export interface components {
              * @description The account.
              */
             customer_id: string;
-            /** @description Why the gateway switched it off. */
+            /** @description Why the gateway disabled the endpoint; `null` if it did not. */
             disabled_reason: components["schemas"]["DisabledReason"] | null;
             /** @description Whether it is on. */
             enabled: boolean;
@@ -1662,12 +1668,12 @@ export interface components {
             events: components["schemas"]["EventFilter"];
             /**
              * Format: date-time
-             * @description Since when no delivery has succeeded.
+             * @description Time of the first failure since the last success; `null` if there was none.
              */
             failing_since: string | null;
-            /** @description Whether it has a secret of its own. */
+            /** @description Whether the endpoint has a signing secret of its own. */
             has_custom_signing_secret: boolean;
-            /** @description Names with their values masked. */
+            /** @description Custom headers of deliveries: names, with masked values. */
             headers: {
                 [key: string]: string;
             };
@@ -1678,7 +1684,7 @@ export interface components {
             id: string;
             /**
              * Format: date-time
-             * @description When a delivery last succeeded.
+             * @description Time of the last successful delivery; `null` if there was none.
              */
             last_success_at: string | null;
             /**
@@ -1700,11 +1706,11 @@ export interface components {
              * @description Deliveries that were given up.
              */
             exhausted: number;
-            /** @description From the event to the receiver's answer, in milliseconds. */
+            /** @description Time from the request to the start of the receiver's answer, in milliseconds. */
             latency_ms: components["schemas"]["Latencies"];
             /**
              * Format: uint64
-             * @description At this moment.
+             * @description Deliveries that wait for a retry at present.
              */
             retrying: number;
         };

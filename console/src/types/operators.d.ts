@@ -34,23 +34,23 @@ export interface components {
          */
         Author: "customer" | "support";
         Backup: {
-            /** @description The cluster that it is of. */
+            /** @description Id of the cluster. */
             cluster_id: string;
-            /** @description The format of the cluster, which says what its records may be. */
+            /** @description Format of the cluster: which records it may contain. */
             format: components["schemas"]["Format"];
             /**
              * Format: uint16
-             * @description Its groups are the shards, from 1, and the directory, 0.
+             * @description Number of shards. The groups to read are the shards, from 1, and the directory, 0.
              */
             shards: number;
             /** @description The release of the node that answers. */
             version: string;
         };
-        /** @description A backup that a node takes. */
+        /** @description A backup taken by a node. */
         BackupJob: {
             /**
              * Format: date-time
-             * @description When it began; null while it waits.
+             * @description Start of the backup.
              */
             began_at: string;
             /**
@@ -58,27 +58,27 @@ export interface components {
              * @description When it ended; null while it has not.
              */
             ended_at: string | null;
-            /** @description Names this recovery in logs. */
+            /** @description Id of the backup job, also in the log of the node. */
             job_id: string;
-            /** @description Why there is none; `null` unless it failed. */
+            /** @description Why the backup failed; `null` unless it did. */
             problem: string | null;
             /** @description Its state. */
             state: components["schemas"]["BackupState"];
-            /** @description The folder, or `s3://BUCKET/PREFIX`. */
+            /** @description Destination of the backup: a folder of the node, or `s3://BUCKET/PREFIX`. */
             to: string;
         };
         /** @enum {string} */
         BackupState: "running" | "failed" | "done";
-        /** @description Capacity and refill of a bucket. */
+        /** @description Capacity and refill rate of a token bucket. */
         BucketRule: {
             /**
              * Format: uint32
-             * @description The most tokens that a bucket holds.
+             * @description Maximum number of tokens in the bucket.
              */
             burst: number;
             /**
              * Format: uint32
-             * @description Whole tokens a second.
+             * @description Tokens added per second.
              */
             refill_per_second: number;
         };
@@ -90,7 +90,7 @@ export interface components {
         ChannelCounts: {
             /**
              * Format: uint
-             * @description How many are connected.
+             * @description Number of connected channels.
              */
             connected: number;
             /**
@@ -100,42 +100,42 @@ export interface components {
             total: number;
         };
         ClusterCheck: {
-            /** @description Whether any one node can be lost now without an outage; never, with fewer than three nodes. */
+            /** @description Whether any one node can be lost now without an outage; always `false` with fewer than three nodes. */
             can_lose_a_node: boolean;
-            /** @description Each part, and its condition. */
+            /** @description Findings, at least one for each check. */
             checks: components["schemas"]["Finding"][];
             /** @description The status. */
             status: components["schemas"]["Condition"];
         };
         ClusterFormat: {
-            /** @description What the nodes may store and send; a release understands all formats up to a highest one. */
+            /** @description Format of the cluster: what nodes may store and send. A release understands all formats up to a highest one. */
             format: components["schemas"]["Format"];
-            /** @description The highest that all members understand; `null` while one does not answer. */
+            /** @description Highest format that all members understand; `null` while one does not answer. */
             highest: components["schemas"]["Format"] | null;
             /** @description The nodes. */
             nodes: components["schemas"]["NodeRelease"][];
         };
         ClusterStatus: {
-            /** @description What that token may do. */
+            /** @description What the request's operator token may do. */
             access: components["schemas"]["Access"];
-            /** @description By status, of the shards that have an owner. */
+            /** @description Number of channels by status, in the shards that have an owner. */
             channels: {
                 [key: string]: number;
             };
-            /** @description `null` until the cluster is formed. */
+            /** @description Id of the cluster; `null` until the cluster is formed. */
             cluster_id: string | null;
             /**
              * Format: uint
-             * @description How many accounts there are.
+             * @description Number of accounts.
              */
             customers: number;
-            /** @description What is wrong; `GET /v1/admin/check` also lists what is right. */
+            /** @description Findings that are not `ok`; `GET /v1/admin/check` lists all. */
             findings: components["schemas"]["Finding"][];
-            /** @description What the nodes may store and send; see `GET /v1/admin/format`. */
+            /** @description Format of the cluster: what the nodes may store and send; see `GET /v1/admin/format`. */
             format: components["schemas"]["Format"];
             /**
              * Format: date-time
-             * @description When the cluster was formed.
+             * @description Time when the cluster was formed; `null` until then.
              */
             formed_at: string | null;
             /**
@@ -145,30 +145,30 @@ export interface components {
             node_id: number;
             /** @description The nodes. */
             nodes: components["schemas"]["ReadyOfAll"];
-            /** @description Who asks: the name of the token, or `null` for the one that all operators share. */
+            /** @description Name of the request's operator token; `null` for the token that all operators share. */
             operator: string | null;
-            /** @description The nodes that answer, by the release that they run. */
+            /** @description Nodes that answer, by their release. */
             releases: {
                 [key: string]: number[];
             };
-            /** @description The shards. */
+            /** @description The Raft groups: the shards and the directory. */
             shards: components["schemas"]["ReadyOfAll"];
             /** @description The status. */
             status: components["schemas"]["Condition"];
-            /** @description Of the release. */
+            /** @description The release of the node that answers. */
             version: string;
             /**
              * Format: uint
-             * @description How many webhook endpoints there are.
+             * @description Number of webhook endpoints.
              */
             webhook_endpoints: number;
         };
         /**
-         * @description The condition of the whole cluster.
+         * @description Condition of the whole cluster.
          * @enum {string}
          */
         Condition: "operational" | "degraded" | "outage";
-        /** @description A ticket as its reader sees it, with its messages. */
+        /** @description A ticket with its messages. */
         Conversation: {
             /** @description What the ticket is about. */
             category: components["schemas"]["Category"];
@@ -184,14 +184,14 @@ export interface components {
             created_at: string;
             /** @description Who created it. */
             created_by: string;
-            /** @description The account that it belongs to. */
+            /** @description Account that the ticket belongs to. */
             customer: components["schemas"]["CustomerView"];
             /**
              * Format: uuid
              * @description Its id.
              */
             id: string;
-            /** @description The messages, the first one first. */
+            /** @description The messages, oldest first. */
             messages: components["schemas"]["MessageView"][];
             /**
              * Format: uint32
@@ -200,11 +200,11 @@ export interface components {
             number: number;
             /** @description The priority. */
             priority: components["schemas"]["Priority"];
-            /** @description The `X-Request-Id` of the call. */
+            /** @description `X-Request-Id` of the request that the ticket is about; `null` if none was named. */
             request_id: string | null;
             /** @description The status. */
             status: components["schemas"]["TicketStatus"];
-            /** @description What it is about. */
+            /** @description Subject of the ticket. */
             subject: string;
             /**
              * Format: date-time
@@ -212,7 +212,7 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description The account, and the buckets that it has at present. */
+        /** @description The new account, and its first API key. */
         CreatedCustomer: {
             /** @description The first key of the account; its secret is shown once. */
             api_key: components["schemas"]["IssuedKey"];
@@ -236,12 +236,12 @@ export interface components {
             name: string;
             /** @description What the account may use. */
             plan: components["schemas"]["Plan"];
-            /** @description What of the plan's quotas is in use; shown to the account itself. */
+            /** @description Quotas of the plan and their use; only in responses of `/v1/account`. */
             storage?: components["schemas"]["Storage"] | null;
             /** @description By its name in the IANA database, such as `Europe/Berlin`. */
             timezone: string;
         };
-        /** @description The account, and the buckets that it has at present. */
+        /** @description An account with its present limits. */
         Customer: {
             /** @description Its channels. */
             channels: components["schemas"]["ChannelCounts"];
@@ -263,7 +263,7 @@ export interface components {
             name: string;
             /** @description What the account may use. */
             plan: components["schemas"]["Plan"];
-            /** @description What of the plan's quotas is in use; shown to the account itself. */
+            /** @description Quotas of the plan and their use; only in responses of `/v1/account`. */
             storage?: components["schemas"]["Storage"] | null;
             /** @description By its name in the IANA database, such as `Europe/Berlin`. */
             timezone: string;
@@ -282,13 +282,13 @@ export interface components {
              * @description Its id.
              */
             id: string;
-            /** @description `null` when the account's data is removed. */
+            /** @description Name of the account; `null` once the account's data is removed. */
             name: string | null;
         };
         DataKeyRotation: {
             /**
              * Format: date-time
-             * @description When it began; null while it waits.
+             * @description Start of the rotation.
              */
             began_at: string;
             /**
@@ -298,14 +298,14 @@ export interface components {
             ended_at: string | null;
             /**
              * Format: uint
-             * @description Customers that have a former data key.
+             * @description Customers that have a previous data key.
              */
             former_keys: number;
-            /** @description Shards in which something may be sealed with one. */
+            /** @description Shards in which something may still be encrypted with a previous data key. */
             shards_left: number[];
             /**
-             * @description `changing`: customers get other keys. `resealing`: what the former ones have sealed is sealed anew. `keeping`: nothing is
-             *     sealed with them, and they are kept for a while. `ended`: they are dropped.
+             * @description `changing`: customers get new data keys. `resealing`: what is encrypted with previous ones is re-encrypted.
+             *     `keeping`: previous data keys are not in use, but kept for a while. `ended`: they are dropped.
              * @enum {string}
              */
             state: "changing" | "resealing" | "keeping" | "ended";
@@ -393,60 +393,60 @@ export interface components {
             nodes: components["schemas"]["NodeFigures"][];
             /**
              * Format: uint32
-             * @description The length of a step.
+             * @description Length of a step in seconds.
              */
             step_seconds: number;
         };
-        /** @description A node over one step. */
+        /** @description Figures of a node over one step. */
         FiguresPoint: {
             /**
              * Format: date-time
-             * @description When the step began.
+             * @description Start of the step.
              */
             at: string;
             /**
              * Format: uint64
-             * @description Attempts to call webhook receivers.
+             * @description Attempts to deliver webhooks.
              */
             attempts: number;
             /**
              * Format: uint64
-             * @description Those of them that did not succeed.
+             * @description Attempts to deliver webhooks that did not succeed.
              */
             attempts_failed: number;
             /**
              * Format: uint64
-             * @description Channels that were connected at the end of the step.
+             * @description Channels connected at the end of the step.
              */
             connected: number;
             /**
              * Format: double
-             * @description The 99th percentile of the syncs of its log; `null` when nothing was written.
+             * @description 99th percentile of the sync times of the Raft log, in milliseconds; `null` if nothing was written.
              */
             fsync_p99_ms: number | null;
             /**
              * Format: uint64
-             * @description Messages that were received.
+             * @description Messages received.
              */
             inbound: number;
             /**
              * Format: uint64
-             * @description Shards that it owned at the end of the step.
+             * @description Shards that the node owned at the end of the step.
              */
             leads: number;
             /**
              * Format: uint64
-             * @description Memory of the process at the end of the step.
+             * @description Resident memory of the process in bytes, at the end of the step.
              */
             rss_bytes: number;
             /**
              * Format: uint64
-             * @description From the acceptance of a send to that by the network: the approximate median, in milliseconds; `null` without a send.
+             * @description Approximate median time until the network accepted a send, in milliseconds; `null` without a send.
              */
             send_p50_ms: number | null;
             /**
              * Format: uint64
-             * @description The 99th percentile of the same.
+             * @description Approximate 99th percentile of the time until the network accepted a send, in milliseconds; `null` without one.
              */
             send_p99_ms: number | null;
             /**
@@ -460,20 +460,20 @@ export interface components {
              */
             sends_failed: number;
         };
-        /** @description What one check found. */
+        /** @description A result of a check. */
         Finding: {
             /**
-             * @description What was checked.
+             * @description Name of the check.
              * @enum {string}
              */
             check: "nodes" | "shards" | "replicas" | "lose_a_node" | "leads" | "tasks" | "fsync" | "clock" | "disk" | "slots" | "connections" | "certificates" | "secrets" | "configuration";
-            /** @description How severe it is. */
+            /** @description Severity; with `warning`, nothing is at risk now. */
             level: components["schemas"]["Level"];
             /** @description An explanation, for people. */
             message: string;
             /**
              * Format: uint64
-             * @description The node that it is about; `null` when it is about the cluster.
+             * @description Node that the finding is about; `null` if it is about the cluster.
              */
             node_id: number | null;
             /** @description What to do; `null` when there is nothing to do. */
@@ -481,7 +481,7 @@ export interface components {
         };
         /**
          * Format: uint8
-         * @description The version of what nodes store and send. Counts from 1.
+         * @description Version of what nodes store and send, counted from 1.
          */
         Format: number;
         /**
@@ -497,14 +497,14 @@ export interface components {
             node: number;
             /** @description The status. */
             status: string;
-            /** @description Of the release. */
+            /** @description The release of the node that answers. */
             version: string;
         };
-        /** @description A key with its secret: shown once, in the response that creates it. */
+        /** @description An API key with its secret, shown only in the response that creates it. */
         IssuedKey: {
             /**
              * Format: uuid
-             * @description The channel that the key is bound to; null for all channels of the account.
+             * @description The channel that the key is bound to; `null` for all channels of the account.
              */
             channel_id: string | null;
             /**
@@ -512,11 +512,11 @@ export interface components {
              * @description When it was created.
              */
             created_at: string;
-            /** @description How it was created. */
+            /** @description How the key was created. */
             created_by: components["schemas"]["KeyOrigin"];
             /**
              * Format: uuid
-             * @description The key that created it.
+             * @description The key that created this one; `null` if none did.
              */
             created_by_key_id: string | null;
             /**
@@ -536,7 +536,7 @@ export interface components {
             id: string;
             /**
              * Format: date-time
-             * @description When it was last used, within five minutes.
+             * @description Time of the last use, within five minutes; `null` if there was none.
              */
             last_used_at: string | null;
             /** @description Its name. */
@@ -545,12 +545,12 @@ export interface components {
             prefix: string;
             /**
              * Format: date-time
-             * @description When it was revoked.
+             * @description Time when the key was revoked; `null` if it was not.
              */
             revoked_at: string | null;
             /** @description What it grants, such as `messages.read`; an empty list grants everything. */
             scopes: string[];
-            /** @description The whole key. It is shown once. */
+            /** @description The whole key; it is shown only once. */
             secret: string;
             /**
              * @description The status.
@@ -564,7 +564,7 @@ export interface components {
              * @description When it expires.
              */
             expires_at: string;
-            /** @description Shown once. */
+            /** @description The join token; it is shown only once. */
             token: string;
         };
         /**
@@ -573,9 +573,9 @@ export interface components {
          */
         KeyOrigin: "signup" | "api_key" | "dashboard" | "channel_create";
         Layout: {
-            /** @description The last change; `null` when there was none since the cluster was created. */
+            /** @description Last change of the layout; `null` if there was none since the cluster was created. */
             change: components["schemas"]["LayoutChange"] | null;
-            /** @description The shards. */
+            /** @description Placement of each shard. */
             shards: components["schemas"]["PlacedShard"][];
         };
         LayoutChange: {
@@ -584,21 +584,21 @@ export interface components {
              * @description How many moves run at a time.
              */
             at_once: number;
-            /** @description Made by the cluster itself: to restore the number of replicas, or because a node had much more load than others. */
+            /** @description Whether the cluster began it: to restore the number of replicas, or as a node had much more load than others. */
             automatic: boolean;
             /**
              * Format: date-time
-             * @description When it began; null while it waits.
+             * @description Start of the change.
              */
             began_at: string;
             /**
              * Format: uint
-             * @description Moves that were given up.
+             * @description Cancelled moves.
              */
             cancelled: number;
             /**
              * Format: uint
-             * @description Moves that are done.
+             * @description Completed moves.
              */
             done: number;
             /**
@@ -606,7 +606,7 @@ export interface components {
              * @description When it ended; null while it has not.
              */
             ended_at: string | null;
-            /** @description What moves, shard by shard. */
+            /** @description The moves, each of one shard. */
             moves: components["schemas"]["Move"][];
             /**
              * Format: uint64
@@ -615,7 +615,7 @@ export interface components {
             number: number;
             /**
              * Format: uint
-             * @description Moves that run.
+             * @description Moves in progress.
              */
             running: number;
             /**
@@ -625,25 +625,25 @@ export interface components {
             state: "running" | "done" | "cancelled";
             /**
              * Format: uint
-             * @description How many there are in total.
+             * @description Moves in total.
              */
             total: number;
             /**
              * Format: uint
-             * @description Moves that wait.
+             * @description Moves that have not begun.
              */
             waiting: number;
         };
-        /** @description The cost of moves. */
+        /** @description Cost of moves. */
         LayoutCost: {
             /**
              * Format: uint
-             * @description Its channels.
+             * @description Channels that log in again because the leadership of their shard moves.
              */
             channels: number;
             /**
              * Format: uint
-             * @description Shards whose leadership moves, and the channels that log in again because of it.
+             * @description Shards whose leadership moves.
              */
             leads: number;
             /**
@@ -653,15 +653,15 @@ export interface components {
             replicas: number;
         };
         LayoutPlan: {
-            /** @description What the moves would cost. */
+            /** @description Cost of the moves. */
             cost: components["schemas"]["LayoutCost"];
-            /** @description What moves, shard by shard. */
+            /** @description The moves, each of one shard. */
             moves: components["schemas"]["Move"][];
-            /** @description The load of the nodes now, and after the moves. */
+            /** @description Load of each node now and after the moves. */
             nodes: components["schemas"]["NodeLoad"][];
             /**
              * Format: uint64
-             * @description For `apply`: the number of the change that this plan would begin.
+             * @description Number of the change that this plan would begin, for `POST /v1/admin/layout/apply`.
              */
             number: number;
         };
@@ -670,21 +670,22 @@ export interface components {
         MasterKeyExchange: {
             /**
              * Format: date-time
-             * @description When it began; null while it waits.
+             * @description Start of the exchange.
              */
             began_at: string;
             /**
              * Format: date-time
-             * @description When the last data key was sealed anew; `null` until then.
+             * @description Time when the last data key was re-encrypted; `null` until then.
              */
             ended_at: string | null;
-            /** @description The key that is replaced. */
+            /** @description Id of the previous master key. */
             from: string;
-            /** @description Whether nothing is sealed under the former key any more. */
+            /** @description Whether the previous master key can be removed, since no data key is encrypted under it any more. */
             old_key_may_go: boolean;
             /**
              * Format: date-time
-             * @description Until then deliveries are signed with the former default secrets too, by nodes that still have the key that goes.
+             * @description Time until which nodes that still have the previous master key also sign deliveries with the previous default
+             *     secrets.
              */
             signs_with_both_until: string;
         };
@@ -710,7 +711,7 @@ export interface components {
             channel_name: string;
             /** @description The caller's own reference, which is returned in the response and in `message.sent`. */
             client_ref: string | null;
-            /** @description The value of `X-Gateway-Correlation-Id`. */
+            /** @description Value of the header `X-Gateway-Correlation-Id`. */
             correlation_id: string;
             /**
              * Format: uuid
@@ -721,21 +722,21 @@ export interface components {
             direction: components["schemas"]["Direction"];
             /**
              * Format: uint64
-             * @description The term of the owner's leadership, which fences what an earlier one does.
+             * @description Term of the owner's leadership, which fences off earlier owners.
              */
             epoch: number;
             /** @description What went wrong. */
             error: components["schemas"]["MessageError"] | null;
             /** @description Who wrote it: the phone address when it is known, otherwise the linked-device address. */
             from: string;
-            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
+            /** @description Id of the message in the network; `3EB0` and 36 upper-case hex characters if the gateway created it. */
             message_id: string;
             /**
              * Format: uint64
-             * @description The owner now, and its epoch.
+             * @description Node that owns the channel now.
              */
             node_id: number;
-            /** @description The id of the request that sent it; the log of the node that received the request has it. */
+            /** @description Id of the request that sent the message, for the log of the node that received the request. */
             request_id: string | null;
             /**
              * Format: uint16
@@ -744,7 +745,7 @@ export interface components {
             shard: number;
             /** @description The status. */
             status: components["schemas"]["MessageStatus"];
-            /** @description What happened, the first thing first. */
+            /** @description What happened to the message, in order of time. */
             steps: components["schemas"]["TraceStep"][];
             /** @description The recipient: an address, or the digits of a number. */
             to: string;
@@ -775,8 +776,8 @@ export interface components {
             began_at: string | null;
             /**
              * Format: uint64
-             * @description While new replicas are created: how many bytes they have of the shard's state on its leader's disk, without media. An
-             *     estimate; `null` when none is created, and when nothing is on the disk yet.
+             * @description Estimate of the bytes that new replicas have received of the shard's state, without media; `null` if none is
+             *     being created, or nothing is on the leader's disk yet.
              */
             copied_bytes: number | null;
             /**
@@ -784,11 +785,11 @@ export interface components {
              * @description When it ended; null while it has not.
              */
             ended_at: string | null;
-            /** @description The replicas before. */
+            /** @description Nodes that hold the replicas before the move. */
             from: number[];
             /**
              * Format: uint64
-             * @description The node that leads.
+             * @description Node that should lead the shard after the move.
              */
             leader: number;
             /**
@@ -798,19 +799,19 @@ export interface components {
             shard: number;
             /** @description Its state. */
             state: components["schemas"]["MoveState"];
-            /** @description The replicas after. */
+            /** @description Nodes that hold the replicas after the move. */
             to: number[];
             /**
              * Format: uint64
-             * @description The bytes that they will have in total.
+             * @description Estimate of the bytes that new replicas receive in total; `null` like `copied_bytes`.
              */
             to_copy_bytes: number | null;
         };
-        /** @description Where a shard was led, and will be. */
+        /** @description A transfer of the leadership of a shard. */
         Moved: {
             /**
              * Format: uint64
-             * @description The node that led it.
+             * @description Node that should have led the shard until now.
              */
             from: number;
             /**
@@ -820,43 +821,43 @@ export interface components {
             shard: number;
             /**
              * Format: uint64
-             * @description The node that is to lead it.
+             * @description Node that should lead the shard from now on.
              */
             to: number;
         };
         /** @enum {string} */
         MoveState: "waiting" | "running" | "done" | "cancelled";
         Node: {
-            /** @description The address at which its peers reach it. */
+            /** @description Address at which the other nodes reach the node. */
             address: string;
             /**
              * Format: uint64
-             * @description Channels that it holds connected.
+             * @description Channels that are connected on the node.
              */
             channels_connected: number | null;
             /**
              * Format: int64
-             * @description How far its clock is ahead of that of the node that answers; negative when it is behind.
+             * @description Milliseconds by which the node's clock is ahead of that of the answering node; negative if it is behind.
              */
             clock_ahead_ms: number | null;
             /**
              * Format: uint64
-             * @description Bytes that are free on the disk of its data.
+             * @description Bytes free on the disk that holds the data folder.
              */
             disk_free_bytes: number | null;
             /**
              * Format: uint64
-             * @description Bytes of that disk.
+             * @description Size in bytes of the disk that holds the data folder.
              */
             disk_total_bytes: number | null;
             /**
              * Format: double
-             * @description How long syncs of its log took in the last minute, in milliseconds.
+             * @description Median sync time of the Raft log in the last minute, in milliseconds.
              */
             fsync_p50_ms: number | null;
             /**
              * Format: double
-             * @description 99 of 100 syncs of its log took no longer, in milliseconds.
+             * @description 99th percentile of the sync times of the Raft log in the last minute, in milliseconds.
              */
             fsync_p99_ms: number | null;
             /**
@@ -866,45 +867,45 @@ export interface components {
             id: number;
             /**
              * Format: uint
-             * @description Shards that should be led from here, and those that are.
+             * @description Number of shards that the node should lead.
              */
             leads: number;
             /**
              * Format: uint64
-             * @description Of the Raft log, and of the state that was made of it.
+             * @description Bytes on disk of the Raft logs.
              */
             log_bytes: number | null;
-            /** @description Where it is in its life cycle; a node that is `leaving` is removed as soon as nothing is placed on it. */
+            /** @description Membership of the node; a `leaving` one is removed as soon as no shard is placed on it. */
             member: components["schemas"]["NodeState"];
-            /** @description The shards that it leads. */
+            /** @description Shards that the node leads now. */
             owns: number[] | null;
             /**
              * Format: date-time
-             * @description When it first joined.
+             * @description Time when the node first joined the cluster.
              */
             registered_at: string;
             /**
              * Format: uint
-             * @description Shards with a replica here.
+             * @description Number of shards with a replica on the node.
              */
             replicas: number;
             /**
              * Format: uint64
-             * @description Memory that it holds.
+             * @description Resident memory of the process in bytes.
              */
             rss_bytes: number | null;
-            /** @description Whether it serves callers, as its own `/readyz` says. */
+            /** @description Whether the node accepts requests, as its `/readyz` says. */
             serves: boolean;
-            /** @description Why it did not answer. */
+            /** @description Why the node did not answer; `null` if it did. */
             silence: string | null;
             /**
              * Format: uint32
-             * @description How many sessions of channels it takes at most (`node.max_channels`).
+             * @description Maximum number of channel sessions on the node (`node.max_channels`).
              */
             slots: number;
             /**
              * Format: date-time
-             * @description When it began.
+             * @description Time when the process started.
              */
             started_at: string | null;
             /**
@@ -914,48 +915,48 @@ export interface components {
             state: "ready" | "draining" | "down";
             /**
              * Format: uint64
-             * @description Bytes of the state that is made of the Raft log.
+             * @description Bytes on disk of the state that is made from the Raft logs.
              */
             state_bytes: number | null;
-            /** @description The highest format that its release understands. */
+            /** @description Highest format that the node's release understands. */
             understands: components["schemas"]["Format"] | null;
             /**
              * Format: uint64
-             * @description Slots that are used.
+             * @description Slots in use.
              */
             used: number | null;
-            /** @description `null` while the node does not answer, like everything that only the node itself knows. */
+            /** @description Release of the node; while the node does not answer, this and all else that only the node knows is `null`. */
             version: string | null;
-            /** @description Whether it votes in the directory. */
+            /** @description Whether the node is a voter of the directory. */
             votes: boolean;
             /**
              * Format: uint32
              * @description Its share of the shards, relative to the other nodes.
              */
             weight: number;
-            /** @description Where it stands; replicas are spread over zones. */
+            /** @description Zone of the node; replicas are spread over zones. */
             zone: string | null;
         };
         NodeAuthority: {
             /**
              * Format: date-time
-             * @description When it began; null while it waits.
+             * @description Start of the rotation under way; `null` if there is none.
              */
             began_at: string | null;
-            /** @description The SHA-256 of its certificate. */
+            /** @description SHA-256 of the authority's certificate. */
             id: string;
             /**
              * Format: date-time
-             * @description When it took the place of another; `null` when it is the first.
+             * @description Time when the authority replaced the previous one; `null` for the first one.
              */
             rotated_at: string | null;
             /**
-             * @description `settled`: no rotation is under way. `wanted`: another one is to be made. `announced`: nodes come to trust it.
-             *     `overlapping`: it signs, and nodes that show certificates of the former are trusted, too.
+             * @description `settled`: no rotation is under way. `wanted`: a new authority is to be created. `announced`: nodes come to
+             *     trust it. `overlapping`: it signs, and nodes with certificates of the previous one are still trusted.
              * @enum {string}
              */
             state: "settled" | "wanted" | "announced" | "overlapping";
-            /** @description The nodes that the rotation waits for: they do not answer, or are not as far. */
+            /** @description Nodes that the rotation waits for: they do not answer, or have not completed its present step. */
             waits_for: number[];
         };
         NodeFigures: {
@@ -964,34 +965,34 @@ export interface components {
              * @description The node.
              */
             node_id: number;
-            /** @description The oldest first. */
+            /** @description Figures of each step, oldest first. */
             points: components["schemas"]["FiguresPoint"][];
-            /** @description Why it did not answer; `null` otherwise. */
+            /** @description Why the node did not answer; `null` if it did. */
             silence: string | null;
         };
         /**
-         * @description A load counts the shards that a node should lead: 1 for a quiet one, more for a busy one by what it has had to do in the last
-         *     minute.
+         * @description Load of a node: the sum over the shards that it should lead, of which a quiet one counts 1, and a busy one more, by
+         *     its work in the last minute.
          */
         NodeLoad: {
             /**
              * Format: uint
-             * @description Shards that it should lead now.
+             * @description Number of shards that the node should lead now.
              */
             leads: number;
             /**
              * Format: uint
-             * @description Shards that it should lead once the moves are done.
+             * @description Number of shards that the node should lead after the moves.
              */
             leads_after: number;
             /**
              * Format: double
-             * @description The load of the shards that it should lead now.
+             * @description Load of the shards that the node should lead now.
              */
             load: number;
             /**
              * Format: double
-             * @description The load of those that it should lead then.
+             * @description Load of the shards that the node should lead after the moves.
              */
             load_after: number;
             /**
@@ -1012,43 +1013,43 @@ export interface components {
              * @description Its id.
              */
             id: number;
-            /** @description The highest format that it understands; `null` while it does not answer. */
+            /** @description Highest format that the node understands; `null` while it does not answer. */
             understands: components["schemas"]["Format"] | null;
-            /** @description `null` while the node does not answer. */
+            /** @description Release of the node; `null` while the node does not answer. */
             version: string | null;
         };
-        /** @description A node that leaves, or would. */
+        /** @description A node that is being removed, or would be. */
         NodeRemoval: {
-            /** @description The address at which its peers reach it. */
+            /** @description Address at which the other nodes reach the node. */
             address: string;
             /**
              * Format: uint64
-             * @description Channels that it holds connected.
+             * @description Channels that are connected on the node.
              */
             channels_connected: number | null;
             /**
              * Format: int64
-             * @description How far its clock is ahead of that of the node that answers; negative when it is behind.
+             * @description Milliseconds by which the node's clock is ahead of that of the answering node; negative if it is behind.
              */
             clock_ahead_ms: number | null;
             /**
              * Format: uint64
-             * @description Bytes that are free on the disk of its data.
+             * @description Bytes free on the disk that holds the data folder.
              */
             disk_free_bytes: number | null;
             /**
              * Format: uint64
-             * @description Bytes of that disk.
+             * @description Size in bytes of the disk that holds the data folder.
              */
             disk_total_bytes: number | null;
             /**
              * Format: double
-             * @description How long syncs of its log took in the last minute, in milliseconds.
+             * @description Median sync time of the Raft log in the last minute, in milliseconds.
              */
             fsync_p50_ms: number | null;
             /**
              * Format: double
-             * @description 99 of 100 syncs of its log took no longer, in milliseconds.
+             * @description 99th percentile of the sync times of the Raft log in the last minute, in milliseconds.
              */
             fsync_p99_ms: number | null;
             /**
@@ -1058,47 +1059,47 @@ export interface components {
             id: number;
             /**
              * Format: uint
-             * @description Shards that should be led from here, and those that are.
+             * @description Number of shards that the node should lead.
              */
             leads: number;
-            /** @description The nodes that remain once it has left. */
+            /** @description The nodes that remain after the removal. */
             left: components["schemas"]["NodesLeft"];
             /**
              * Format: uint64
-             * @description Of the Raft log, and of the state that was made of it.
+             * @description Bytes on disk of the Raft logs.
              */
             log_bytes: number | null;
-            /** @description Where it is in its life cycle; a node that is `leaving` is removed as soon as nothing is placed on it. */
+            /** @description Membership of the node; a `leaving` one is removed as soon as no shard is placed on it. */
             member: components["schemas"]["NodeState"];
-            /** @description The shards that it leads. */
+            /** @description Shards that the node leads now. */
             owns: number[] | null;
             /**
              * Format: date-time
-             * @description When it first joined.
+             * @description Time when the node first joined the cluster.
              */
             registered_at: string;
             /**
              * Format: uint
-             * @description Shards with a replica here.
+             * @description Number of shards with a replica on the node.
              */
             replicas: number;
             /**
              * Format: uint64
-             * @description Memory that it holds.
+             * @description Resident memory of the process in bytes.
              */
             rss_bytes: number | null;
-            /** @description Whether it serves callers, as its own `/readyz` says. */
+            /** @description Whether the node accepts requests, as its `/readyz` says. */
             serves: boolean;
-            /** @description Why it did not answer. */
+            /** @description Why the node did not answer; `null` if it did. */
             silence: string | null;
             /**
              * Format: uint32
-             * @description How many sessions of channels it takes at most (`node.max_channels`).
+             * @description Maximum number of channel sessions on the node (`node.max_channels`).
              */
             slots: number;
             /**
              * Format: date-time
-             * @description When it began.
+             * @description Time when the process started.
              */
             started_at: string | null;
             /**
@@ -1108,32 +1109,32 @@ export interface components {
             state: "ready" | "draining" | "down";
             /**
              * Format: uint64
-             * @description Bytes of the state that is made of the Raft log.
+             * @description Bytes on disk of the state that is made from the Raft logs.
              */
             state_bytes: number | null;
-            /** @description The highest format that its release understands. */
+            /** @description Highest format that the node's release understands. */
             understands: components["schemas"]["Format"] | null;
             /**
              * Format: uint64
-             * @description Slots that are used.
+             * @description Slots in use.
              */
             used: number | null;
-            /** @description `null` while the node does not answer, like everything that only the node itself knows. */
+            /** @description Release of the node; while the node does not answer, this and all else that only the node knows is `null`. */
             version: string | null;
-            /** @description Whether it votes in the directory. */
+            /** @description Whether the node is a voter of the directory. */
             votes: boolean;
             /**
              * Format: uint32
              * @description Its share of the shards, relative to the other nodes.
              */
             weight: number;
-            /** @description Where it stands; replicas are spread over zones. */
+            /** @description Zone of the node; replicas are spread over zones. */
             zone: string | null;
         };
         NodeSecrets: {
-            /** @description Why it did not answer. */
+            /** @description Why the node did not answer; `null` if it did. */
             error: string | null;
-            /** @description The master keys that it was given, the one for the future first; `null` when it did not say. */
+            /** @description Ids of the master keys that the node was given, the newest first; `null` if the node did not answer. */
             master_keys: string[] | null;
             /**
              * Format: uint64
@@ -1141,15 +1142,15 @@ export interface components {
              */
             node_id: number;
         };
-        /** @description The nodes that remain when one leaves. */
+        /** @description The nodes that remain after the removal of a node. */
         NodesLeft: {
-            /** @description Those of them that do not answer now. */
+            /** @description Remaining nodes that do not answer now. */
             away: number[];
-            /** @description Whether any one node could be lost then without an outage. */
+            /** @description Whether any one of the remaining nodes could be lost without an outage. */
             can_lose_a_node: boolean;
             /**
              * Format: uint
-             * @description The nodes.
+             * @description Number of remaining nodes that can hold replicas.
              */
             nodes: number;
         };
@@ -1158,7 +1159,7 @@ export interface components {
          * @enum {string}
          */
         NodeState: "active" | "joining" | "draining" | "leaving";
-        /** @description An entry, and the account whose log it is in. */
+        /** @description An audit log entry with its account. */
         OwnedEntry: {
             /** @description What was done, such as `key.issued`. */
             action: string;
@@ -1171,10 +1172,10 @@ export interface components {
             created_at: string;
             /**
              * Format: uuid
-             * @description `null` when no customer can be named.
+             * @description The account that the entry belongs to; `null` if none is known.
              */
             customer_id: string | null;
-            /** @description Facts that go with it. */
+            /** @description Further facts about the action; absent if there are none. */
             details?: {
                 [key: string]: string;
             };
@@ -1183,7 +1184,7 @@ export interface components {
              * @description Its id.
              */
             id: string;
-            /** @description The client's address. */
+            /** @description IP address of the client; `null` if there is none, or if the entry covers several. */
             ip: string | null;
             /**
              * @description How it ended.
@@ -1192,16 +1193,16 @@ export interface components {
             outcome: "success" | "failure";
             /** @description The `X-Request-Id` of the call. */
             request_id: string | null;
-            /** @description What it was done to. */
+            /** @description What was acted upon; `null` if nothing was. */
             target: components["schemas"]["AuditTarget"] | null;
-            /** @description The name that the client gives itself. */
+            /** @description `User-Agent` of the client; `null` if unknown. */
             user_agent: string | null;
         };
-        /** @description A key, and the account that it belongs to. */
+        /** @description An API key with its account. */
         OwnedKey: {
             /**
              * Format: uuid
-             * @description The channel that the key is bound to; null for all channels of the account.
+             * @description The channel that the key is bound to; `null` for all channels of the account.
              */
             channel_id: string | null;
             /**
@@ -1209,11 +1210,11 @@ export interface components {
              * @description When it was created.
              */
             created_at: string;
-            /** @description How it was created. */
+            /** @description How the key was created. */
             created_by: components["schemas"]["KeyOrigin"];
             /**
              * Format: uuid
-             * @description The key that created it.
+             * @description The key that created this one; `null` if none did.
              */
             created_by_key_id: string | null;
             /**
@@ -1221,7 +1222,7 @@ export interface components {
              * @description The account.
              */
             customer_id: string;
-            /** @description `null` when the account's data is removed. */
+            /** @description Name of the account; `null` once the account's data is removed. */
             customer_name: string | null;
             /**
              * Format: date-time
@@ -1235,7 +1236,7 @@ export interface components {
             id: string;
             /**
              * Format: date-time
-             * @description When it was last used, within five minutes.
+             * @description Time of the last use, within five minutes; `null` if there was none.
              */
             last_used_at: string | null;
             /** @description Its name. */
@@ -1244,7 +1245,7 @@ export interface components {
             prefix: string;
             /**
              * Format: date-time
-             * @description When it was revoked.
+             * @description Time when the key was revoked; `null` if it was not.
              */
             revoked_at: string | null;
             /** @description What it grants, such as `messages.read`; an empty list grants everything. */
@@ -1255,7 +1256,7 @@ export interface components {
              */
             status: "active" | "expired" | "revoked";
         };
-        /** @description A ticket, its account, and the request that it is about. */
+        /** @description A ticket with its account, and the request that it is about. */
         OwnedTicket: {
             /** @description What the ticket is about. */
             category: components["schemas"]["Category"];
@@ -1271,7 +1272,7 @@ export interface components {
             created_at: string;
             /** @description Who created it. */
             created_by: string;
-            /** @description The account that it belongs to. */
+            /** @description Account that the ticket belongs to. */
             customer: components["schemas"]["CustomerView"];
             /**
              * Format: uuid
@@ -1285,11 +1286,11 @@ export interface components {
             number: number;
             /** @description The priority. */
             priority: components["schemas"]["Priority"];
-            /** @description The `X-Request-Id` of the call. */
+            /** @description `X-Request-Id` of the request that the ticket is about; `null` if none was named. */
             request_id: string | null;
             /** @description The status. */
             status: components["schemas"]["TicketStatus"];
-            /** @description What it is about. */
+            /** @description Subject of the ticket. */
             subject: string;
             /**
              * Format: date-time
@@ -1297,7 +1298,7 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description A channel; all fields but `status_reason` always present. */
+        /** @description A channel with its placement. */
         PlacedChannel: {
             /**
              * Format: date-time
@@ -1311,7 +1312,7 @@ export interface components {
             customer_id: string;
             /**
              * Format: uint64
-             * @description The term of the owner's leadership, which fences what an earlier one does.
+             * @description Term of the owner's leadership, which fences off earlier owners; `null` like `node_id`.
              */
             epoch: number | null;
             /**
@@ -1321,7 +1322,7 @@ export interface components {
             id: string;
             /**
              * Format: date-time
-             * @description When it was last seen online.
+             * @description Time when the channel was last online; `null` if it never was.
              */
             last_seen_at: string | null;
             /** @description Free-form keys and values, at most 4 KiB of JSON. */
@@ -1332,12 +1333,12 @@ export interface components {
             name: string;
             /**
              * Format: uint64
-             * @description The owner; `null` for a channel that nobody has asked about.
+             * @description Node that owns the channel; `null` while the channel has never been used.
              */
             node_id: number | null;
             /** @description The phone number, as digits. */
             phone_number: string | null;
-            /** @description The nodes that keep its state. */
+            /** @description Nodes that hold a replica of the shard. */
             replicas: number[];
             /**
              * Format: uint16
@@ -1346,7 +1347,10 @@ export interface components {
             shard: number | null;
             /** @description The status. */
             status: components["schemas"]["Status"];
-            /** @description Why it has its status, once something has happened to it; in lists that are asked for it with `reasons`, and for operators. */
+            /**
+             * @description Reason of the status, once something has happened to the channel; only for operators, and in lists requested
+             *     with `reasons`.
+             */
             status_reason?: components["schemas"]["Reason"] | null;
             /**
              * Format: date-time
@@ -1357,17 +1361,17 @@ export interface components {
         PlacedShard: {
             /**
              * Format: uint
-             * @description Its channels.
+             * @description Number of channels in the shard.
              */
             channels: number;
             /**
              * Format: uint64
-             * @description The replica that should lead.
+             * @description Node that should lead the shard.
              */
             leader: number;
-            /** @description The nodes that hold it. */
+            /** @description Nodes that hold a replica of the shard. */
             replicas: number[];
-            /** @description Whether exactly these replicas vote. */
+            /** @description Whether exactly the nodes in `replicas` vote; `false` while the shard moves to them. */
             settled: boolean;
             /**
              * Format: uint16
@@ -1404,17 +1408,17 @@ export interface components {
         Quota: {
             /**
              * Format: uint64
-             * @description The most that the plan allows.
+             * @description Maximum that the plan allows.
              */
             limit: number;
             /**
              * Format: uint64
-             * @description How much is in use; null where it is counted by channel.
+             * @description Amount in use; `null` if the quota applies to each channel.
              */
             used: number | null;
         };
         Readiness: {
-            /** @description Each part, and its condition. */
+            /** @description Condition of each part: `ok` or `failing`; of `drain`, `yes` or `no`. */
             checks: {
                 [key: string]: string;
             };
@@ -1437,19 +1441,19 @@ export interface components {
             total: number;
         };
         /**
-         * @description The `reason` of a `channel.status` event.
+         * @description Reason for the status of a channel.
          * @enum {string}
          */
         Reason: "created" | "qr_requested" | "connect_requested" | "paired" | "login_ok" | "network" | "worker_lost" | "rebalance" | "qr_timeout" | "pairing_refused" | "reconnect_budget" | "no_worker" | "logout" | "session_invalidated" | "kicked_other_device" | "stream_replaced_loop" | "client_outdated" | "auth_state" | "crash_loop" | "user" | "admin" | "banned" | "restored";
         Replica: {
             /**
              * Format: uint64
-             * @description The last entry of the log whose effects are written there.
+             * @description Index of the last log entry that the replica has applied; `null` if it did not report.
              */
             applied: number | null;
             /**
              * Format: uint64
-             * @description Entries that are still to be applied there.
+             * @description Log entries that the replica has yet to apply; `null` if it did not report.
              */
             lag: number | null;
             /**
@@ -1458,13 +1462,13 @@ export interface components {
              */
             node_id: number;
             /**
-             * @description A learner counts for no majority.
+             * @description Role in the group; a `learner` does not count towards a quorum.
              * @enum {string}
              */
             role: "voter" | "learner";
             /**
              * Format: uint64
-             * @description While the leader sends it a snapshot of the state: how much it has sent.
+             * @description Bytes of a snapshot that the leader has sent to the replica so far; `null` if it sends none.
              */
             sent_bytes: number | null;
             /** @description Its state. */
@@ -1473,7 +1477,7 @@ export interface components {
         ReplicaHash: {
             /**
              * Format: uint64
-             * @description The last entry of the log whose effects are written.
+             * @description Index of the last log entry that is applied to the state.
              */
             applied: number;
             /**
@@ -1483,10 +1487,10 @@ export interface components {
             node_id: number;
             /**
              * Format: uint16
-             * @description 0 is the directory, which all nodes share.
+             * @description The shard; `0` is the directory, which all nodes share.
              */
             shard: number;
-            /** @description Of all rows at that entry, in hexadecimal digits. */
+            /** @description Hash of all rows after the entry `applied`, in hexadecimal digits. */
             state_hash: string;
         };
         /**
@@ -1507,34 +1511,35 @@ export interface components {
          */
         Role: "viewer" | "member" | "admin" | "owner";
         Secrets: {
-            /** @description The authority by which nodes know each other; `null` while the cluster does not have its key. */
+            /** @description Certificate authority between the nodes; `null` while the cluster does not have its key. */
             authority: components["schemas"]["NodeAuthority"] | null;
-            /** @description The last rotation of the customers' data keys; `null` when there was none. */
+            /** @description Last rotation of the customers' data keys; `null` if there was none. */
             data_key_rotation: components["schemas"]["DataKeyRotation"] | null;
             /**
              * Format: uint
-             * @description Data keys: one of each customer, and those of the deployment and its authority.
+             * @description Number of data keys: one for each customer, and those of the deployment and its certificate authority.
              */
             data_keys: number;
-            /** @description The last exchange; `null` when there was none. */
+            /** @description Last exchange of the master key; `null` if there was none. */
             exchange: components["schemas"]["MasterKeyExchange"] | null;
-            /** @description The master key that everything is to be sealed under. */
+            /** @description Id of the master key that all data keys are to be encrypted under. */
             master_key: string;
             /** @description The nodes. */
             nodes: components["schemas"]["NodeSecrets"][];
             /**
              * Format: uint
-             * @description How many are still to be sealed again.
+             * @description Data keys that are still to be re-encrypted.
              */
             remaining: number;
-            /** @description How many of them are sealed under which master key. */
+            /** @description Number of data keys encrypted under each master key, by its id. */
             sealed_under: {
                 [key: string]: number;
             };
             /** @description The key that signs session tokens. */
             session_key: components["schemas"]["SessionKey"];
             /**
-             * @description `settled`: nothing is sealed under another. `waiting`: a node was given another, and the exchange has not begun.
+             * @description `settled`: no data key is encrypted under another master key. `waiting`: a node was given another master key,
+             *     and the exchange has not begun. `rewrapping`: data keys are being re-encrypted.
              * @enum {string}
              */
             state: "settled" | "waiting" | "rewrapping";
@@ -1542,24 +1547,24 @@ export interface components {
         SessionKey: {
             /**
              * Format: date-time
-             * @description Until when tokens of the former key are accepted; `null` when there is none.
+             * @description Time until which tokens of the previous key are accepted; `null` if there is none.
              */
             former_until: string | null;
             /**
              * Format: date-time
-             * @description When it was rotated last; `null` when it never was.
+             * @description Time of the last rotation; `null` if there was none.
              */
             rotated_at: string | null;
         };
         Shard: {
             /**
              * Format: uint
-             * @description How many of its replicas can be lost now.
+             * @description Replicas that can be lost now without an outage.
              */
             can_lose: number;
             /**
              * Format: uint
-             * @description Live channels.
+             * @description Number of channels in the shard, without deleted ones.
              */
             channels: number;
             /**
@@ -1574,47 +1579,47 @@ export interface components {
             kind: "directory" | "shard";
             /**
              * Format: uint64
-             * @description The node that leads.
+             * @description Node that leads the group; `null` if none does.
              */
             leader: number | null;
-            /** @description The nodes that hold it. */
+            /** @description Replicas of the group. */
             replicas: components["schemas"]["Replica"][];
-            /** @description Whether its leader cannot commit what it has proposed, as that node reports. */
+            /** @description Whether the leader reports that it cannot commit what it has proposed. */
             stalled: boolean;
             /** @description Its state. */
             state: components["schemas"]["GroupState"];
             /**
              * Format: uint64
-             * @description The epoch of its owner.
+             * @description Raft term of the group: the epoch of the shard's owner.
              */
             term: number;
             /**
              * Format: uint64
-             * @description The node that should lead; `null` for the directory, which any node may lead.
+             * @description Node that should lead the group; `null` for the directory, which any node may lead.
              */
             wanted_leader: number | null;
         };
         /**
-         * @description The eleven statuses of a channel.
+         * @description Status of a channel.
          * @enum {string}
          */
         Status: "pending" | "qr" | "connecting" | "reconnecting" | "connected" | "disconnected" | "logged_out" | "stopped_by_user" | "disabled_by_admin" | "error" | "failed";
-        /** @description The quotas of the plan. */
+        /** @description Quotas of the plan and their use. */
         Storage: {
             /** @description Webhook endpoints. */
             endpoints: components["schemas"]["Quota"];
             /** @description API keys that are not revoked. */
             keys: components["schemas"]["Quota"];
-            /** @description Labels of each channel. */
+            /** @description Labels per channel. */
             labels: components["schemas"]["Quota"];
-            /** @description Bytes of media that are kept. */
+            /** @description Bytes of stored media. */
             media_bytes: components["schemas"]["Quota"];
             /** @description Approximate bytes of messages and webhook deliveries on disk. */
             message_bytes: components["schemas"]["Quota"];
             /** @description Tickets that are neither solved nor closed. */
             tickets_open: components["schemas"]["Quota"];
         };
-        /** @description How much the plan allows the account to store. */
+        /** @description Storage limits of the account's plan. */
         StorageLimits: {
             /**
              * Format: uint64
@@ -1633,7 +1638,7 @@ export interface components {
             labels: number;
             /**
              * Format: uint64
-             * @description Bytes of media that are kept.
+             * @description Bytes of stored media.
              */
             media_bytes: number;
             /**
@@ -1653,9 +1658,9 @@ export interface components {
              * @description The account.
              */
             customer_id: string;
-            /** @description `null` when the account's data is removed. */
+            /** @description Name of the account; `null` once the account's data is removed. */
             customer_name: string | null;
-            /** @description Why the gateway itself switched it off. */
+            /** @description Why the gateway disabled the endpoint; `null` if it did not. */
             disabled_reason: components["schemas"]["DisabledReason"] | null;
             /**
              * Format: uuid
@@ -1664,27 +1669,27 @@ export interface components {
             endpoint_id: string;
             /**
              * Format: date-time
-             * @description Since when no delivery has succeeded.
+             * @description Time of the first failure since the last success; `null` if there was none.
              */
             failing_since: string | null;
-            /** @description How the last attempt at the oldest of them failed; `null` before the first one, and beyond the first fifty rows. */
+            /** @description Error of the last attempt at the oldest waiting delivery; `null` without one, and after the first 50 rows. */
             last_error: string | null;
             /**
              * Format: date-time
-             * @description When a delivery last succeeded.
+             * @description Time of the last successful delivery; `null` if there was none.
              */
             last_success_at: string | null;
             /**
              * Format: date-time
-             * @description When it is attempted next.
+             * @description Time of the next attempt; `null` if no delivery waits.
              */
             next_attempt_at: string | null;
             /**
              * Format: date-time
-             * @description When the oldest of them was made, and when the next attempt is due.
+             * @description Creation time of the oldest waiting delivery; `null` if none waits.
              */
             oldest: string | null;
-            /** @description Whether there may be more than were counted. */
+            /** @description Whether more deliveries may wait than `waiting` says, since they were too many to count. */
             or_more: boolean;
             /**
              * @description `disabled`: no attempts are made. `failing`: attempts fail. `slow`: attempts succeed, but deliveries wait.
@@ -1695,20 +1700,20 @@ export interface components {
             url: string;
             /**
              * Format: uint
-             * @description Deliveries that wait for an attempt; `or_more` when they were too many to count.
+             * @description Deliveries that wait for an attempt.
              */
             waiting: number;
         };
         /**
-         * @description Whose turn it is.
+         * @description Status of a ticket: `open` waits for the support, `waiting` for the customer; `closed` accepts no more messages.
          * @enum {string}
          */
         TicketStatus: "open" | "waiting" | "solved" | "closed";
-        /** @description Something that happened. */
+        /** @description Something that happened to the cluster. */
         TimelineEntry: {
-            /** @description As in the audit log. */
+            /** @description Action, as in the audit log. */
             action: string;
-            /** @description Who did it; type `system` marks what the cluster itself observed, with the number of the node that did. */
+            /** @description Who acted; with type `system`, the cluster itself observed it, and `id` is the number of the observing node. */
             actor: components["schemas"]["AuditActor"];
             /**
              * Format: date-time
@@ -1716,7 +1721,7 @@ export interface components {
              */
             at: string;
             /**
-             * @description Of shards that were taken over: `node`, `from`, `shards`, `channels`, `away_ms`, and as `reason` `lost` or
+             * @description Of shards taken over: `node`, `from`, `shards`, `channels`, `away_ms`, and `reason`, which is `lost` or
              *     `handed_over`. Of checks: `check`, `level`, `was`, `message`. Of nodes: `release`, `was`, `away_ms`.
              */
             details: {
@@ -1734,12 +1739,12 @@ export interface components {
             kind: "node" | "lead" | "layout" | "check" | "backup" | "release" | "secrets";
             /**
              * Format: uint64
-             * @description The node that it is about; `null` when it is about another thing.
+             * @description Node that the entry is about; `null` if it is about something else.
              */
             node_id: number | null;
-            /** @description A summary in words. */
+            /** @description Summary, for people. */
             summary: string;
-            /** @description What it was done to. */
+            /** @description What was acted upon. */
             target: components["schemas"]["AuditTarget"] | null;
         };
         /** @description Something that happened to the message. */
@@ -1751,10 +1756,10 @@ export interface components {
             at: string;
             /**
              * Format: uuid
-             * @description The webhook delivery.
+             * @description Webhook delivery that the step is about; `null` if it is about the message itself.
              */
             delivery_id: string | null;
-            /** @description More about it, for people. */
+            /** @description Details, for people. */
             detail: string;
             /**
              * Format: uuid
@@ -1762,7 +1767,7 @@ export interface components {
              */
             endpoint_id: string | null;
             /**
-             * @description What happened.
+             * @description Kind of the step.
              * @enum {string}
              */
             step: "accepted" | "received" | "status" | "event" | "attempt" | "next_attempt";
@@ -1789,7 +1794,7 @@ export interface components {
             id: string;
             /**
              * Format: date-time
-             * @description When the member last logged in.
+             * @description Time of the member's last login; `null` before the first.
              */
             last_login_at: string | null;
             /** @description What the member may do. */

@@ -12,9 +12,9 @@ const MOST_DAYS: usize = 7;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Hours {
-    /// Such as `Europe/Berlin`.
+    /// Time zone, such as `Europe/Berlin`.
     pub timezone: String,
-    /// Each day once; one that is missing is closed.
+    /// Each day at most once; a day that is missing is closed.
     pub days: Vec<DayHours>,
 }
 
@@ -22,9 +22,9 @@ pub struct Hours {
 pub struct DayHours {
     pub day: Day,
     pub mode: Mode,
-    /// `HH:MM`, with the mode `specific` alone.
+    /// Opening time as `HH:MM`; `null` unless the mode is `specific`.
     pub open: Option<String>,
-    /// `HH:MM`; not after `open`, it is of the next day.
+    /// Closing time as `HH:MM`, on the next day if not after `open`; `null` unless the mode is `specific`.
     pub close: Option<String>,
 }
 

@@ -18,10 +18,10 @@ use crate::presence::Presence;
 pub struct GroupCreated {
     /// The group at that time.
     pub group: Group,
-    /// How the channel joined it.
+    /// How the channel came to be in the group.
     pub origin: GroupOrigin,
     pub actor: Option<Address>,
-    /// Unix seconds.
+    /// Time of the event in Unix seconds.
     pub timestamp: i64,
 }
 
@@ -30,26 +30,26 @@ pub struct GroupCreated {
 #[schemars(rename = "GroupUpdatedData")]
 pub struct GroupUpdated {
     pub group_id: Address,
-    /// Only the fields that changed.
+    /// The fields that changed, with their new values.
     pub changes: GroupChanges,
     pub actor: Option<Address>,
-    /// Unix seconds.
+    /// Time of the event in Unix seconds.
     pub timestamp: i64,
 }
 
-/// Of the four events about members.
+/// Members of a group joined, left, were promoted or demoted.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "GroupMembersData")]
 pub struct GroupMembers {
     pub group_id: Address,
-    /// The members that it is about.
+    /// Addresses of the members concerned.
     pub participants: Vec<Address>,
     pub actor: Option<Address>,
-    /// How they joined or left; absent for promotions and demotions.
+    /// How the members joined or left; absent for promotions and demotions.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("enum" = ["added", "invite_link", "approved", "removed", "left"]))]
     pub reason: Option<MembersReason>,
-    /// Unix seconds.
+    /// Time of the event in Unix seconds.
     pub timestamp: i64,
 }
 
@@ -61,7 +61,7 @@ pub enum MembersReason {
     Removed(RemovedReason),
 }
 
-/// What changed of a chat. `labels` are those of the chat, or of messages in it.
+/// A changed property of a chat; `labels` are those of the chat, or of messages in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -79,50 +79,50 @@ pub enum ChatField {
 #[schemars(rename = "ChatUpdatedData")]
 pub struct ChatUpdated {
     pub chat: Chat,
-    /// Which of its fields changed.
+    /// The properties of the chat that changed.
     pub changed: Vec<ChatField>,
-    /// Unix seconds.
+    /// Time of the event in Unix seconds.
     pub timestamp: i64,
     /// Read by the chat type filter.
     #[serde(skip)]
     pub is_group: bool,
 }
 
-/// A chat went into the archive, or came out of it.
+/// A chat was archived or unarchived.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "ChatArchivedData")]
 pub struct ChatArchived {
     pub chat_id: Address,
     pub archived: bool,
-    /// Unix seconds.
+    /// Time of the event in Unix seconds.
     pub timestamp: i64,
     #[serde(skip)]
     pub is_group: bool,
 }
 
-/// A chat was pinned, or is no more.
+/// A chat was pinned or unpinned.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "ChatPinnedData")]
 pub struct ChatPinned {
     pub chat_id: Address,
     pub pinned: bool,
-    /// Unix seconds.
+    /// Time of the event in Unix seconds.
     pub timestamp: i64,
     #[serde(skip)]
     pub is_group: bool,
 }
 
-/// Somebody is there, away, typing or recording.
+/// Somebody is available, unavailable, typing or recording.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "PresenceUpdatedData")]
 pub struct PresenceUpdated {
-    /// Whose presence it is.
+    /// Address of the person whose presence changed.
     pub id: Address,
     pub chat_id: Address,
     pub presence: Presence,
-    /// Unix seconds.
+    /// Time when the person was last online, in Unix seconds; `null` if unknown.
     pub last_seen_at: Option<i64>,
-    /// In a group, the member whose presence it is.
+    /// Address of the member whose presence changed; only in groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub participant: Option<Address>,
     /// Read by the chat type filter.
@@ -140,7 +140,7 @@ pub struct OrderPlaced {
     #[serde(flatten)]
     pub sender: Sender,
     pub message_id: MessageId,
-    /// Unix seconds.
+    /// Time of the event in Unix seconds.
     pub timestamp: i64,
 }
 
@@ -148,13 +148,13 @@ pub struct OrderPlaced {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "OrderCancelledData")]
 pub struct OrderCancelled {
-    /// The order.
+    /// Id of the order.
     pub order_id: String,
     /// Who cancelled: the buyer, or the channel's own phone.
     #[serde(flatten)]
     pub sender: Sender,
     pub reason: Option<String>,
-    /// Unix seconds.
+    /// Time of the event in Unix seconds.
     pub timestamp: i64,
 }
 
@@ -165,14 +165,14 @@ pub struct CartUpdated {
     /// Whose cart it is.
     #[serde(flatten)]
     pub sender: Sender,
-    /// The cart.
+    /// Id of the cart; `null` if unknown.
     pub cart_id: Option<String>,
-    /// Its items.
+    /// Items in the cart.
     pub items: Vec<CartItem>,
-    /// In thousandths of the currency's unit.
+    /// Total in thousandths of the currency's unit; `null` if unknown.
     pub total_amount: Option<u64>,
     pub currency: String,
-    /// Unix seconds.
+    /// Time of the event in Unix seconds.
     pub timestamp: i64,
 }
 
@@ -180,12 +180,13 @@ pub struct CartUpdated {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "StoryViewedData")]
 pub struct StoryViewed {
+    /// Id of the story.
     pub story_id: MessageId,
-    /// The phone address when it is known, otherwise the LID.
+    /// Phone address of the viewer if known, otherwise the linked-device address.
     pub viewer: Address,
-    /// The phone address, where it is known.
+    /// Phone address of the viewer; `null` if unknown.
     pub viewer_phone: Option<Address>,
-    /// Unix seconds.
+    /// Time of the view in Unix seconds.
     pub viewed_at: i64,
 }
 
@@ -193,36 +194,36 @@ pub struct StoryViewed {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "CallOfferedData")]
 pub struct CallOffered {
-    /// The call, by its id in the network.
+    /// Id of the call in the network.
     pub call_id: String,
     /// The caller.
     #[serde(flatten)]
     pub sender: Sender,
-    /// Whether it is a video call.
+    /// Whether the call is a video call.
     pub is_video: bool,
     pub is_group: bool,
     pub group_id: Option<Address>,
-    /// Whether it was offered while the channel was not connected.
+    /// Whether the call was offered while the channel was not connected.
     pub offline: bool,
-    /// Unix seconds.
+    /// Time of the event in Unix seconds.
     pub timestamp: i64,
 }
 
-/// A call is over for the channel.
+/// A call has ended for the channel.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "CallTerminatedData")]
 pub struct CallTerminated {
-    /// The call, by its id in the network.
+    /// Id of the call in the network.
     pub call_id: String,
     /// The caller.
     #[serde(flatten)]
     pub sender: Sender,
     pub reason: CallEnd,
-    /// Whether the API or the settings of the channel rejected it.
+    /// Whether the API or the settings of the channel rejected the call.
     pub rejected_by_gateway: bool,
-    /// How long the call lasted, if it was answered.
+    /// Duration of the call in seconds; `null` if it was not answered.
     pub duration_seconds: Option<u32>,
-    /// Unix seconds.
+    /// Time of the event in Unix seconds.
     pub timestamp: i64,
     /// Read by the chat type filter.
     #[serde(skip)]

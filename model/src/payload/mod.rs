@@ -17,17 +17,17 @@ pub use crate::received::ReceivedBody;
 use crate::status::{DisconnectReason, Reason, Status, StatusDetails};
 use crate::time::Timestamp;
 
-/// Who sent: `from` is the phone address when it is known, otherwise the raw LID.
+/// The sender: `from` is the phone address if known, otherwise the linked-device address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Sender {
     from: Address,
     /// Whether `from` is a phone address.
     from_resolved: bool,
-    /// The linked-device address, where the network gave one.
+    /// The linked-device address; absent if the network gave none.
     #[serde(skip_serializing_if = "Option::is_none")]
     from_lid: Option<Address>,
-    /// The phone address, where it is known.
+    /// The phone address, equal to `from`; absent unless `from_resolved` is `true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     from_phone: Option<Address>,
 }
@@ -76,12 +76,12 @@ impl Sender {
 pub struct Chat {
     pub chat_id: Address,
     pub is_group: bool,
-    /// The author, in a group.
+    /// The author; only in groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub participant: Option<Address>,
 }
 
-/// Somebody wrote to the channel.
+/// The channel received a message.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "MessageReceivedData")]
 pub struct MessageReceived {
@@ -92,9 +92,9 @@ pub struct MessageReceived {
     pub to: Address,
     #[serde(flatten)]
     pub chat: Chat,
-    /// The sender's own name for itself.
+    /// Name that the sender uses; `null` if unknown.
     pub push_name: Option<String>,
-    /// What was written: a type and its fields.
+    /// Content of the message: a type and its fields.
     pub body: ReceivedBody,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quoted: Option<Quoted>,
@@ -104,10 +104,10 @@ pub struct MessageReceived {
     /// Whether everybody in the group is mentioned.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub mentions_all: bool,
-    /// Whether it was forwarded.
+    /// Whether the message was forwarded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub forwarded: bool,
-    /// Whether it can be opened only once.
+    /// Whether the message can be opened only once.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_view_once: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,22 +115,22 @@ pub struct MessageReceived {
     /// Whether an undecryptable message with the same id came before.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub recovered: bool,
-    /// When the gateway received it.
+    /// Time when the gateway received the message.
     pub received_at: Timestamp,
-    /// The network's time in Unix seconds.
+    /// Time of the message in the network, in Unix seconds.
     pub timestamp: i64,
     /// Whether the text was cut because the event was too large.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
 
-/// Where a sent message came from.
+/// How a message was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum SendSource {
     Api,
-    /// The phone itself.
+    /// From the channel's own phone.
     Device,
 }
 
@@ -147,14 +147,14 @@ pub struct MessageSent {
     #[serde(rename = "type")]
     #[schemars(extend("enum" = TYPE_NAMES))]
     pub message_type: &'static str,
-    /// Whether the API sent it, the phone itself, or it came from the network.
+    /// Whether the message was sent through the API, or from the phone itself.
     pub source: SendSource,
-    /// When the network accepted it.
+    /// Time when the network accepted the message.
     pub sent_at: Timestamp,
 }
 
 crate::words! {
-    /// The statuses that a sent message passes.
+    /// Status of the sent message.
     #[derive(JsonSchema)]
     #[schemars(inline)]
     AckStatus {
@@ -174,7 +174,7 @@ pub struct SendError {
     pub message: String,
 }
 
-/// How far a sent message has come.
+/// The status of a sent message has changed.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "MessageStatusData")]
 pub struct MessageStatus {
@@ -183,19 +183,19 @@ pub struct MessageStatus {
     pub to: Address,
     pub status: AckStatus,
     pub is_group: bool,
-    /// Unix seconds.
+    /// Time of the status in Unix seconds.
     pub timestamp: i64,
-    /// The member that acknowledged, in group chats only.
+    /// Member who acknowledged the message; only in groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub participant: Option<Address>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_ref: Option<String>,
-    /// Only with the status `failed`.
+    /// Why the message failed; only with the status `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<SendError>,
 }
 
-/// `message.reaction`; reactions of the channel's own phone have `from_me`.
+/// A reaction to a message; one from the channel's own phone has `from_me`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "MessageReactionData")]
 pub struct MessageReaction {
@@ -203,14 +203,14 @@ pub struct MessageReaction {
     pub sender: Sender,
     #[serde(flatten)]
     pub chat: Chat,
-    /// The id of the reaction itself.
+    /// Id of the reaction itself.
     pub message_id: MessageId,
-    /// The message that is reacted to.
+    /// The message that the reaction refers to.
     pub message_key: MessageKey,
-    /// Empty when the reaction was removed.
+    /// The emoji; empty if the reaction was removed.
     pub emoji: String,
     pub from_me: bool,
-    /// The network's time in Unix seconds.
+    /// Time of the reaction in the network, in Unix seconds.
     pub timestamp: i64,
 }
 
@@ -220,9 +220,9 @@ pub struct MessageReaction {
 pub struct ChannelConnected {
     pub phone_number: String,
     pub lid: Option<Address>,
-    /// The sender's own name for itself.
+    /// Name that the account uses; `null` if unknown.
     pub push_name: Option<String>,
-    /// When the connection was made.
+    /// Time when the channel connected.
     pub connected_at: Timestamp,
 }
 
@@ -231,9 +231,9 @@ pub struct ChannelConnected {
 #[schemars(rename = "ChannelDisconnectedData")]
 pub struct ChannelDisconnected {
     pub reason: DisconnectReason,
-    /// Whether the gateway connects again by itself.
+    /// Whether the gateway reconnects automatically.
     pub will_retry: bool,
-    /// When it tries next; null when it does not, or at once.
+    /// Time of the next attempt to connect; `null` if there is none, or if it is made at once.
     pub next_retry_at: Option<Timestamp>,
 }
 
@@ -241,15 +241,15 @@ pub struct ChannelDisconnected {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "ChannelStatusData")]
 pub struct ChannelStatus {
-    /// The status before.
+    /// Status before the change.
     pub previous_status: Status,
-    /// The status from now on.
+    /// Status after the change.
     pub status: Status,
-    /// Why it changed.
+    /// Why the status changed.
     pub reason: Reason,
-    /// When it changed.
+    /// Time of the change.
     pub changed_at: Timestamp,
-    /// Of a ban whose end the network has announced.
+    /// Details of a ban whose end the network has announced; otherwise absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<StatusDetails>,
 }
@@ -262,7 +262,7 @@ pub struct QrUpdated {
     pub qr: String,
     pub raw: String,
     pub expires_at: Timestamp,
-    /// 1 to 6.
+    /// Number of the code within the pairing, from 1 to 6.
     pub sequence: u8,
 }
 
@@ -274,7 +274,7 @@ pub struct ContactResolved {
     pub lid: Address,
     /// The phone address.
     pub phone_jid: Address,
-    /// When the two were first known to belong together.
+    /// Time when the pair first became known to the channel.
     pub first_seen_at: Timestamp,
 }
 
@@ -282,7 +282,7 @@ pub struct ContactResolved {
 macro_rules! events {
     ($($name:ident($data:ty) $text:literal $about:literal,)*) => {
         crate::words! {
-            /// The names of events.
+            /// Name of an event.
             #[derive(PartialOrd, Ord, JsonSchema)]
             EventName { $($name = $text,)* }
         }
@@ -403,7 +403,7 @@ impl ChatType {
 }
 
 crate::words! {
-    /// An endpoint's `chat_type_filter`.
+    /// The kind of chats whose events an endpoint receives.
     #[derive(Default, JsonSchema)]
     ChatTypeFilter {
         #[default]

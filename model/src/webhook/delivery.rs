@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 use crate::time::Timestamp;
 
 crate::words! {
-    /// The state of a delivery.
+    /// State of a delivery. `exhausted`: no attempts are left. `paused`: due while its endpoint was disabled.
     #[derive(JsonSchema)]
     DeliveryState {
-        /// Stored, never attempted.
+        /// Stored, and not attempted yet.
         Pending = "pending",
-        /// An owner attempts it now.
+        /// The owner is attempting it.
         InFlight = "in_flight",
-        /// The last attempt failed; the next has its time.
+        /// The last attempt failed; the next one is scheduled.
         Retrying = "retrying",
         Delivered = "delivered",
-        /// No attempt is left.
+        /// No attempts are left.
         Exhausted = "exhausted",
-        /// Due while its endpoint was disabled.
+        /// Became due while its endpoint was disabled.
         Paused = "paused",
     }
 }
@@ -38,18 +38,18 @@ crate::words! {
     #[derive(JsonSchema)]
     Outcome {
         Success = "success",
-        /// An answer with a status that is no success.
+        /// A response with a status other than success.
         Http = "http",
         Timeout = "timeout",
         Dns = "dns",
         Connect = "connect",
         Tls = "tls",
-        /// The address is not one that may be called.
+        /// The address may not be called.
         Blocked = "blocked",
         Redirect = "redirect",
-        /// No request was made, because the endpoint is gone.
+        /// No request was made, since the endpoint was deleted.
         EndpointDeleted = "endpoint_deleted",
-        /// The owner was lost in the middle of it.
+        /// The owner was lost during the attempt.
         Interrupted = "interrupted",
     }
 }

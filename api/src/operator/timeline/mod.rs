@@ -49,7 +49,7 @@ fn kind(action: &str) -> Option<&'static str> {
     })
 }
 
-/// Something that happened.
+/// Something that happened to the cluster.
 #[derive(Serialize, JsonSchema)]
 struct TimelineEntry {
     id: AuditId,
@@ -57,17 +57,17 @@ struct TimelineEntry {
     at: Timestamp,
     #[schemars(extend("enum" = KINDS))]
     kind: &'static str,
-    /// As in the audit log.
+    /// Action, as in the audit log.
     action: String,
-    /// A summary in words.
+    /// Summary, for people.
     summary: String,
-    /// The node that it is about; `null` when it is about another thing.
+    /// Node that the entry is about; `null` if it is about something else.
     node_id: Option<u64>,
-    /// Who did it; type `system` marks what the cluster itself observed, with the number of the node that did.
+    /// Who acted; with type `system`, the cluster itself observed it, and `id` is the number of the observing node.
     actor: AuditActor,
-    /// What it was done to.
+    /// What was acted upon.
     target: Option<AuditTarget>,
-    /// Of shards that were taken over: `node`, `from`, `shards`, `channels`, `away_ms`, and as `reason` `lost` or
+    /// Of shards taken over: `node`, `from`, `shards`, `channels`, `away_ms`, and `reason`, which is `lost` or
     /// `handed_over`. Of checks: `check`, `level`, `was`, `message`. Of nodes: `release`, `was`, `away_ms`.
     details: BTreeMap<String, String>,
 }

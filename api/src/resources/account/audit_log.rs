@@ -26,7 +26,7 @@ const LOOKED_AT: usize = 20_000;
 /// Timeout for reading a page.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// An entry as the interface shows it.
+/// An audit log entry.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "AuditEntry")]
 pub struct AuditView {
@@ -34,17 +34,17 @@ pub struct AuditView {
     /// What was done, such as `key.issued`.
     pub action: String,
     pub actor: AuditActor,
-    /// What it was done to.
+    /// What was acted upon; `null` if nothing was.
     pub target: Option<AuditTarget>,
-    /// The client's address.
+    /// IP address of the client; `null` if there is none, or if the entry covers several.
     pub ip: Option<String>,
-    /// The name that the client gives itself.
+    /// `User-Agent` of the client; `null` if unknown.
     pub user_agent: Option<String>,
     pub request_id: Option<String>,
     #[schemars(extend("enum" = ["success", "failure"]))]
     pub outcome: Cow<'static, str>,
     pub created_at: Timestamp,
-    /// Facts that go with it.
+    /// Further facts about the action; absent if there are none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, String>,
 }

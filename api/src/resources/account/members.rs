@@ -65,11 +65,11 @@ struct Member {
     id: UserId,
     email: String,
     role: Role,
-    /// Whether the member has come, or was invited and has chosen no password yet.
+    /// `active`, or `invited` while the member has not chosen a password.
     #[schemars(extend("enum" = ["active", "invited"]))]
     status: &'static str,
     created_at: Timestamp,
-    /// When the member last logged in.
+    /// Time of the member's last login; `null` before the first.
     last_login_at: Option<Timestamp>,
 }
 
@@ -86,18 +86,18 @@ impl From<&UserRecord> for Member {
 struct InvitedMember {
     #[serde(flatten)]
     member: Member,
-    /// How an invited person chooses a password.
+    /// How the invited person chooses a password.
     invitation: Invitation,
 }
 
 /// How an invited person chooses a password.
 #[derive(Serialize, JsonSchema)]
 struct Invitation {
-    /// Whether an e-mail is sent to the address. Token and page are null then: only that e-mail has them.
+    /// Whether an e-mail is sent to the address. If so, `token` and `url` are `null`: only the e-mail contains them.
     mailed: bool,
-    /// For `PUT /v1/auth/password/reset`.
+    /// Token for `PUT /v1/auth/password/reset`; `null` if an e-mail is sent.
     token: Option<String>,
-    /// The page on which a password is chosen, where the deployment has one.
+    /// Page on which to choose a password; `null` if an e-mail is sent, or the deployment has no such page.
     url: Option<String>,
     /// When it expires.
     expires_at: Timestamp,

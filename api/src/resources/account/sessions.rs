@@ -35,12 +35,12 @@ pub fn routes() -> Vec<Route> {
 #[derive(Serialize, JsonSchema)]
 struct Session {
     id: SessionId,
-    /// Whether it is the one that asks.
+    /// Whether the request belongs to this session.
     current: bool,
     created_at: Timestamp,
-    /// When its tokens were last exchanged.
+    /// Time when the session's tokens were last refreshed.
     refreshed_at: Timestamp,
-    /// When it ends, unless it is used.
+    /// Time when the session ends unless its tokens are refreshed before.
     expires_at: Timestamp,
 }
 

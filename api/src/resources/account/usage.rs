@@ -26,24 +26,24 @@ const DEFAULT_DAYS: u32 = 30;
 /// The most rows of a response; the list has no pages.
 const MOST_ROWS: usize = 20_000;
 
-/// A day or an hour of the account, or a day of one of its channels.
+/// Usage of the account in a day or an hour, or of one of its channels in a day.
 #[derive(Serialize, JsonSchema)]
 pub struct Usage {
-    /// The day, of UTC.
+    /// The day in UTC.
     date: Day,
-    /// Only in rows per hour.
+    /// Start of the hour; absent unless rows are grouped by hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     hour: Option<Timestamp>,
-    /// The channel, in rows per channel.
+    /// The channel; `null` unless rows are grouped by channel.
     channel_id: Option<ChannelId>,
     /// Sends that the network accepted.
     sent: u64,
-    /// Messages that were received.
+    /// Messages received.
     received: u64,
     /// Sends that failed.
     failed: u64,
     media_bytes: u64,
-    /// Those that reached their endpoint.
+    /// Webhook deliveries that reached their endpoint.
     webhook_deliveries: u64,
 }
 

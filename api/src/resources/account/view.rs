@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::reply::view_of;
 use crate::request_context::RequestContext;
 
-/// The account, with its plan and what it may use.
+/// An account with its plan.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Account")]
 pub struct AccountView {
@@ -25,22 +25,22 @@ pub struct AccountView {
     pub timezone: String,
     pub plan: PlanView,
     pub channels: ChannelCounts,
-    /// What of the plan's quotas is in use; shown to the account itself.
+    /// Quotas of the plan and their use; only in responses of `/v1/account`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<Storage>,
     pub created_at: Timestamp,
 }
 
-/// The quotas of the plan.
+/// Quotas of the plan and their use.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct Storage {
-    /// Bytes of media that are kept.
+    /// Bytes of stored media.
     pub media_bytes: QuotaView,
     /// Approximate bytes of messages and webhook deliveries on disk.
     pub message_bytes: QuotaView,
     /// API keys that are not revoked.
     pub keys: QuotaView,
-    /// Labels of each channel.
+    /// Labels per channel.
     pub labels: QuotaView,
     /// Webhook endpoints.
     pub endpoints: QuotaView,
@@ -51,9 +51,9 @@ pub struct Storage {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Quota")]
 pub struct QuotaView {
-    /// The most that the plan allows.
+    /// Maximum that the plan allows.
     pub limit: u64,
-    /// How much is in use; null where it is counted by channel.
+    /// Amount in use; `null` if the quota applies to each channel.
     pub used: Option<u64>,
 }
 
@@ -71,7 +71,7 @@ pub struct PlanView {
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct ChannelCounts {
     pub total: usize,
-    /// How many are connected.
+    /// Number of connected channels.
     pub connected: usize,
 }
 

@@ -42,10 +42,11 @@ impl SignUp {
     }
 }
 
-/// `{}`
+/// An empty object.
 #[derive(Serialize, JsonSchema)]
 pub struct Nothing {}
 
+/// A new account, with the tokens of a session and an API key.
 #[derive(Serialize, JsonSchema)]
 pub struct SignedUp {
     /// The account.

@@ -18,12 +18,12 @@ use crate::request_context::AccountCall;
 use crate::resources::attempts::{self, Attempt};
 use crate::resources::{IssuedKey, NewKey};
 
-/// The channel, and its own key when one was asked for.
+/// The new channel, and its own API key if requested.
 #[derive(Serialize, JsonSchema)]
 pub struct CreatedChannel {
     #[serde(flatten)]
     channel: ChannelView,
-    /// The key of the channel, when one was asked for; its secret is shown once.
+    /// API key bound to the channel, with its secret, which is shown only once; absent unless requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     scoped_key: Option<IssuedKey>,
 }

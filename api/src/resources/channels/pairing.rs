@@ -25,10 +25,10 @@ model::words! {
     }
 }
 
-/// The code to scan, as a picture and as its text.
+/// A QR code for pairing, as an image and as its content.
 #[derive(Serialize, JsonSchema)]
 pub struct Qr {
-    /// The code as a picture: a PNG as a data URL.
+    /// The QR code: a PNG image as a data URL.
     qr: String,
     raw: String,
     expires_at: Timestamp,
@@ -43,7 +43,7 @@ pub struct RawQr {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "PairCode")]
 pub struct PairCodeView {
-    /// The code to type on the phone.
+    /// The code to enter on the phone.
     code: String,
     phone_number: String,
     expires_at: Timestamp,

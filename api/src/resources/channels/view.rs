@@ -11,7 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use shard::call::ChannelStatus;
 
-/// A channel; all fields but `status_reason` always present.
+/// A channel. All fields but `status_reason` are always present.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Channel")]
 pub struct ChannelView {
@@ -20,10 +20,11 @@ pub struct ChannelView {
     pub name: String,
     pub phone_number: Option<String>,
     pub status: Status,
-    /// Why it has its status, once something has happened to it; in lists that are asked for it with `reasons`, and for operators.
+    /// Reason of the status, once something has happened to the channel; only for operators, and in lists requested
+    /// with `reasons`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_reason: Option<Reason>,
-    /// When it was last seen online.
+    /// Time when the channel was last online; `null` if it never was.
     pub last_seen_at: Option<Timestamp>,
     #[serde(deserialize_with = "raw")]
     #[schemars(with = "Map<String, Value>")]

@@ -66,13 +66,13 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// The response to an upload.
+/// Stored media with a link to its bytes.
 #[derive(Serialize, JsonSchema)]
 struct MediaUpload {
     id: MediaId,
     url: String,
     mime_type: String,
-    /// Bytes, where that is known.
+    /// Size in bytes; `null` if unknown.
     size_bytes: Option<u64>,
     sha256: Option<Sha256Hex>,
     filename: Option<String>,

@@ -22,23 +22,23 @@ const WAITING: [DeliveryState; 3] = [DeliveryState::Pending, DeliveryState::Retr
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Recovery")]
 pub struct RecoverView {
-    /// Names this recovery in logs.
+    /// Id of the recovery.
     #[schemars(with = "String", extend("format" = "uuid"))]
     job_id: Uuid,
-    /// How many it is about.
+    /// Number of deliveries to redeliver.
     matched: u64,
 }
 
-/// What a recovery would be about.
+/// The extent of a recovery.
 #[derive(Serialize, JsonSchema)]
 pub struct RecoveryCount {
-    /// How many it is about.
+    /// Number of deliveries that would be redelivered.
     matched: u64,
 }
 
 #[derive(Serialize, JsonSchema)]
 pub struct Purge {
-    /// How many it is about.
+    /// Number of deliveries to purge.
     matched: u64,
 }
 

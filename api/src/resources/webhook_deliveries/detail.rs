@@ -14,21 +14,21 @@ use crate::request_context::AccountCall;
 /// Replaces values that must not be shown.
 const MASK: &str = "***";
 
-/// A delivery with its attempts and what it delivers.
+/// A delivery with its request and attempts.
 #[derive(Serialize, JsonSchema)]
 pub struct WebhookDeliveryDetail {
     #[serde(flatten)]
     record: DeliveryRecord,
-    /// What is sent to the receiver.
+    /// The request that is sent to the receiver.
     request: DeliveryRequest,
-    /// Each attempt, the first one first.
+    /// The attempts, oldest first.
     attempts: Vec<AttemptView>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct DeliveryRequest {
     headers: BTreeMap<String, String>,
-    /// `null` when it has been removed already.
+    /// Body of the request; `null` once it has been removed.
     #[schemars(with = "Option<Value>")]
     body: Option<Box<RawValue>>,
 }

@@ -13,14 +13,14 @@ use crate::resources::webhook_endpoints;
 /// The default window of the figures.
 const DEFAULT_WINDOW: Duration = Duration::from_secs(86_400);
 
-/// Counts are of deliveries made in the window; the rate and the latencies are `null` while nothing has ended.
+/// Counts of deliveries created in the window, their success rate and latencies.
 #[derive(Serialize, JsonSchema)]
 pub struct EndpointStats {
     /// Deliveries that reached their endpoint.
     delivered: u64,
-    /// Deliveries that failed and will be attempted again.
+    /// Deliveries that failed, and will be attempted again.
     retrying: u64,
-    /// Deliveries that were not attempted yet.
+    /// Deliveries that have not been attempted yet.
     pending: u64,
     /// Deliveries that are being attempted.
     in_flight: u64,
@@ -28,11 +28,11 @@ pub struct EndpointStats {
     exhausted: u64,
     /// Deliveries that wait for their endpoint to be enabled.
     paused: u64,
-    /// Of the attempts that ended; null when there was none.
+    /// Share of the delivered among the ended deliveries, from 0 to 1; `null` if none has ended.
     success_rate: Option<f64>,
-    /// Half of the attempts took no longer, in milliseconds.
+    /// Median latency of successful attempts, in milliseconds; `null` if there was none.
     p50_latency_ms: Option<u64>,
-    /// 95 of 100 attempts took no longer, in milliseconds.
+    /// 95th percentile of the latency of successful attempts, in milliseconds; `null` if there was none.
     p95_latency_ms: Option<u64>,
 }
 
