@@ -18,11 +18,6 @@ pub fn run<F: Future>(seed: u64, simulation: F) -> F::Output {
     simulated::during(elapsed, || SimRuntime::with_seed(seed).block_on(simulation))
 }
 
-/// Whether this thread is running a simulation.
-pub fn is_running() -> bool {
-    simulated::is_running()
-}
-
 /// Converts an instant of the run for code that is unaware of the simulation.
 pub fn moment(at: Instant) -> std::time::Instant {
     simulated::moment(at.elapsed_since_start())
