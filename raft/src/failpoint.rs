@@ -48,55 +48,55 @@ macro_rules! names {
 names! {
     /// A step at which the process can be killed or paused.
     Point {
-        /// The log's batch is made, and nothing of it is written. Holds up votes and entries of all groups of the node.
+        /// A batch of the log is built, and not yet written. Delays votes and entries of all groups of the node.
         LogBeforeFlush = "log::before_flush",
-        /// The log's batch is synced, and nobody is told.
+        /// A batch of the log is synced, and not yet reported.
         LogAfterFlush = "log::after_flush",
-        /// Committed entries are applied in memory, and nothing of that is written.
+        /// Committed entries are applied in memory, and their changes are not yet written.
         StateBeforeWrite = "state::before_write",
-        /// What entries change is written, and no proposer has an answer.
+        /// The changes of committed entries are written, and no proposer has a response yet.
         StateAfterWrite = "state::after_write",
-        /// A snapshot has come whole and is synced; the old state stands.
+        /// A snapshot is received completely and synced; the old state is still in place.
         SnapshotReceived = "snapshot::received",
-        /// It is marked that a snapshot is being put in place; the old state still stands.
+        /// The installation of a snapshot is marked as begun; the old state is still in place.
         SnapshotMarked = "snapshot::marked",
-        /// The snapshot's files are in place, and the mark stands.
+        /// The files of a snapshot are in place, and the mark is not yet removed.
         SnapshotInPlace = "snapshot::in_place",
-        /// An entry of a shard is made and not proposed.
+        /// An entry of a shard is built, and not yet proposed.
         CommitBefore = "commit::before",
-        /// An entry of a shard is applied, and nobody who waits for it is told.
+        /// An entry of a shard is applied, and its waiters are not yet notified.
         CommitAfter = "commit::after",
-        /// The network has accepted a send, and nothing of that is on its way into the log.
+        /// The network has accepted a send, and the outcome is not yet proposed.
         OutcomeBeforeCommit = "outcome::before_commit",
-        /// The end of a channel is committed, and the sends that wait in its outbox have not ended.
+        /// The end of a channel is committed, and the sends in its outbox have not ended yet.
         SendsBeforeEnd = "sends::before_end",
-        /// An item has come from the network, and is not on its way into the log.
+        /// An item has arrived from the network, and is not yet proposed.
         InboundBeforeCommit = "inbound::before_commit",
-        /// An item is committed, and the network does not know.
+        /// An item is committed, and not yet acknowledged to the network.
         InboundBeforeAcknowledge = "inbound::before_acknowledge",
-        /// An item is acknowledged.
+        /// An item is acknowledged to the network.
         InboundAfterAcknowledge = "inbound::after_acknowledge",
-        /// A receiver has answered an attempt, and nothing of that is on its way into the log.
+        /// A receiver has responded to an attempt, and the outcome is not yet proposed.
         WebhookAnswered = "webhook::answered",
-        /// An attempt's outcome is committed, and the delivery's lane does not know.
+        /// The outcome of an attempt is committed, and the lane of the delivery is not yet notified.
         WebhookRecorded = "webhook::recorded",
-        /// The leadership of a shard is to be transferred; its channels still run.
+        /// The transfer of a shard's leadership begins; its channels still run.
         TransferBegun = "hand_over::begun",
-        /// A shard's channels are closed, and its leader is still the former one.
+        /// The channels of a shard are closed, and its leadership is not yet transferred.
         TransferClosed = "hand_over::closed",
-        /// A part of what ends with a channel or an account that was deleted has ended.
+        /// A portion of the objects that end with a deleted channel or account has ended.
         DeletionPortion = "deletion::portion",
-        /// An append goes to a follower, in the task of a leader's core that replicates to it.
+        /// The task of a leader's core that replicates to a follower sends an append.
         ReplicationAppend = "task::replication",
-        /// The task that owns a shard looks after its right.
+        /// The task that owns a shard checks whether it may still own it.
         HostingTurn = "task::hosting",
-        /// An owner looks whether its leadership is where it should be, one of the tasks beside an ownership.
+        /// A task beside an ownership checks whether the leadership of the shard is where it should be.
         UpkeepTurn = "task::upkeep",
-        /// The task that makes attempts at webhook deliveries takes its next turn.
+        /// The task that attempts webhook deliveries begins its next turn.
         DeliveriesTurn = "task::deliveries",
-        /// A node follows its own record in the directory, one of the tasks beside its shards.
+        /// A task beside the shards of a node checks the node's own record in the directory.
         NodeTurn = "task::node",
-        /// A node looks what shards it is to host.
+        /// A node checks which shards it has to host.
         PlacesTurn = "task::places",
     }
 }
@@ -105,43 +105,43 @@ names! {
     /// A step at which the process can be killed or paused in the driver of the real network. Crate `whatsapp` reaches
     /// these; the simulated network does not.
     DriverPoint {
-        /// A part of a session's state is to be committed, and is on its way into no log.
+        /// A part of a session's state is about to be committed, and not yet proposed.
         StateBeforeCommit = "whatsapp::before_commit",
-        /// A part of a session's state is committed, and what waited for it does not know.
+        /// A part of a session's state is committed, and its waiters are not yet notified.
         StateAfterCommit = "whatsapp::after_commit",
-        /// All that bytes to the real network rest on is committed, and none of them has left.
+        /// The state that outgoing bytes depend on is committed, and none of the bytes are sent.
         WireBeforeWrite = "whatsapp::before_write",
-        /// The bytes have left for the real network, and the client library does not know.
+        /// The bytes are sent to the real network, and the client library is not yet notified.
         WireAfterWrite = "whatsapp::after_write",
-        /// A session is to connect to the real network.
+        /// A session is about to connect to the real network.
         BeforeDial = "whatsapp::dial",
-        /// More message keys are leased, of a session or of a key of a group, and that is on its way into no log.
+        /// More message keys of a session, or of a group's key, are leased, and the lease is not yet proposed.
         LeaseRaised = "whatsapp::lease_raised",
-        /// The raised lease is committed, and no message under it has left.
+        /// The raised lease is committed, and no message under it is sent.
         LeaseCommitted = "whatsapp::lease_committed",
-        /// A message has left, and the network has said nothing of it.
+        /// A message is sent, and the network has not responded.
         MessageWritten = "whatsapp::message_written",
-        /// A message that came in is kept to be reported again, and its owner has not committed it.
+        /// A received message is stored to be reported again, and its owner has not committed it.
         PendingStored = "whatsapp::pending_stored",
-        /// Messages have been decrypted, and their owner has not heard of them.
+        /// Messages are decrypted, and not yet passed to their owner.
         MessagesBeforeHook = "whatsapp::before_hook",
-        /// Their owner has committed them, and the network does not know.
+        /// The owner has committed the messages, and they are not yet acknowledged to the network.
         MessagesAfterHook = "whatsapp::after_hook",
-        /// New one-time prekeys are committed, and the network was offered none of them.
+        /// New one-time prekeys are committed, and none of them is offered to the network.
         PrekeysStored = "whatsapp::prekeys_stored",
-        /// The network has taken them, and the device does not know.
+        /// The network has accepted new one-time prekeys, and the device has not recorded that.
         PrekeysUploaded = "whatsapp::prekeys_uploaded",
-        /// The next signed prekey and the one before it are committed, and the network was not told.
+        /// The next signed prekey and its predecessor are committed, and the network is not yet told.
         SignedPrekeyStored = "whatsapp::signed_prekey_stored",
-        /// The network has taken the next signed prekey, and the device that has it is on its way into no log.
+        /// The network has accepted the next signed prekey, and the device with it is not yet proposed.
         SignedPrekeyTaken = "whatsapp::signed_prekey_taken",
-        /// The device that has it is committed.
+        /// The device with the next signed prekey is committed.
         SignedPrekeyPromoted = "whatsapp::signed_prekey_promoted",
-        /// The channel has made a key for what it writes to a group, which is on its way into no log.
+        /// The channel's sender key of a group is created, and not yet proposed.
         SenderKeyMade = "whatsapp::sender_key_made",
-        /// The key is committed, and no member was told it.
+        /// The sender key is committed, and not yet sent to any member.
         SenderKeyCommitted = "whatsapp::sender_key_committed",
-        /// A message that tells members the key has left, and nobody has noted who has it.
+        /// A message that carries the sender key to members is sent, and its recipients are not yet recorded.
         SenderKeySent = "whatsapp::sender_key_sent",
     }
 }
@@ -149,10 +149,10 @@ names! {
 names! {
     /// A connection that can be cut without the help of the operating system.
     Wire {
-        /// Nothing goes to other nodes, and what comes from them is not heard. Callers, operators and the network reach the
-        /// node, and it reaches the network.
+        /// Traffic to and from other nodes is dropped. Callers, operators and the network still reach the node, and it
+        /// reaches the network.
         Peers = "wire::peers",
-        /// Nothing of the directory's log goes to other nodes, and what comes of it is not heard. All else goes on.
+        /// Traffic of the directory's log to and from other nodes is dropped. All other traffic continues.
         Directory = "wire::directory",
     }
 }
@@ -161,11 +161,11 @@ names! {
     /// A deliberate bug, as somebody might introduce it, in the driver of the real network: its tests have to find each
     /// one. Those of the rest of the product are patches (`chaos/mutations`).
     Bug {
-        /// Bytes go to the real network before the state that they rest on is committed: the next owner uses message keys again.
+        /// Bytes are sent before the state that they depend on is committed: the next owner uses message keys again.
         WireBeforeLog = "bug::wire_before_log",
-        /// A pairing is answered before the new identity is committed: the phone is linked to a device whose keys are gone.
+        /// A pairing is answered before the new identity is committed: the phone is linked to a device without keys.
         SignBeforeCommit = "bug::sign_before_commit",
-        /// A message goes to the real network before its ratchet is stored: the next owner writes what its peer cannot read.
+        /// A message is sent before its ratchet is stored: the peer cannot decrypt messages of the next owner.
         RatchetsAfterWire = "bug::ratchets_after_wire",
     }
 }
@@ -173,7 +173,7 @@ names! {
 names! {
     /// Events that otherwise happen once in days.
     Due {
-        /// The signed prekey of a device that is loaded is older than a week: the session exchanges it for another.
+        /// The signed prekey of a loaded device is older than a week: the session exchanges it for another.
         SignedPrekey = "due::signed_prekey",
     }
 }

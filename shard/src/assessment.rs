@@ -23,27 +23,27 @@ pub struct Wanted {
     pub replicas: Vec<NodeId>,
 }
 
-/// The state of a Raft group.
+/// State of a Raft group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupState {
-    /// It has a leader, and all of its voters keep up.
+    /// The group has a leader, and all of its voters keep up.
     Ok,
-    /// It has a leader, and lacks voters.
+    /// The group has a leader, but not all of its voters keep up.
     Degraded,
     NoLeader,
 }
 
-/// The state of a replica.
+/// State of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplicaState {
     Ok,
-    /// It runs, and lacks many entries.
+    /// The replica runs, but lacks more than 1,000 entries.
     Behind,
-    /// Its node says that it does not run.
+    /// The node reports that the replica does not run.
     Stopped,
-    /// Its node was not heard.
+    /// The node did not answer.
     Silent,
 }
 

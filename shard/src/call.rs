@@ -353,14 +353,15 @@ pub struct PairingCode {
     pub expires_at: Timestamp,
 }
 
-/// The answer to a send, and where it goes.
+/// Response to a send.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SentMessage")]
 pub struct Sent {
     pub message_id: MessageId,
     pub client_ref: Option<String>,
-    /// `sent` when the network has accepted it, `queued` when that is still to come.
+    /// `sent` if the network has accepted the message, `queued` if it has not yet.
     pub status: SentStatus,
+    /// Address of the recipient.
     pub to: Address,
 }
 

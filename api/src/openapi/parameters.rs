@@ -19,51 +19,58 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
     let text_of = |longest: usize, pattern: &str| json!({ "type": "string", "minLength": 1, "maxLength": longest, "pattern": pattern });
     let text = || text_of(255, "^[A-Za-z0-9_.=-]+$");
     Some(match name {
-        "id" if path.starts_with("/v1/channels/") || path.starts_with("/v1/admin/channels/") => (uuid(), "The channel"),
+        "id" if path.starts_with("/v1/channels/") || path.starts_with("/v1/admin/channels/") => {
+            (uuid(), "Id of the channel")
+        }
         "id" if path.starts_with("/v1/admin/nodes/") => {
-            (json!({ "type": "integer", "minimum": 1, "maximum": u64::MAX }), "The node")
+            (json!({ "type": "integer", "minimum": 1, "maximum": u64::MAX }), "Id of the node")
         }
         "id" if path.starts_with("/v1/admin/keys/") => {
-            (text_of(LONGEST_UUID, "^[A-Za-z0-9_-]+$"), "The API key, by its id or by its prefix")
+            (text_of(LONGEST_UUID, "^[A-Za-z0-9_-]+$"), "Id or prefix of the API key")
         }
-        "id" if path.starts_with("/v1/admin/customers/") => (uuid(), "The customer"),
+        "id" if path.starts_with("/v1/admin/customers/") => (uuid(), "Id of the customer"),
         "id" if path.starts_with("/v1/webhook-endpoints/") || path.starts_with("/v1/admin/webhook-endpoints/") => {
-            (uuid(), "The webhook endpoint")
+            (uuid(), "Id of the webhook endpoint")
         }
-        "id" if path.starts_with("/v1/api-keys/") => (uuid(), "The API key"),
-        "id" if path.starts_with("/v1/admin/backup/jobs/") => (uuid(), "The backup"),
-        "id" if path.starts_with("/v1/support/") || path.starts_with("/v1/admin/support/") => (uuid(), "The ticket"),
-        "shard" => (json!({ "type": "integer", "minimum": 1, "maximum": 1024 }), "The shard"),
-        "group" => (json!({ "type": "integer", "minimum": 0, "maximum": 1024 }), "The Raft group; 0 is the directory"),
-        "sha256" => (text_of(64, "^[0-9a-f]{64}$"), "The hash of the bytes"),
-        "delivery_id" => (uuid(), "The webhook delivery"),
-        "media_id" => (uuid(), "The media"),
-        "user_id" => (uuid(), "The member"),
-        "session_id" => (uuid(), "The login"),
-        "message_id" => (text(), "The message, by its id in the network"),
-        "asset" => (json!({ "type": "string", "enum": ["page.css", "page.js", "notice.txt"] }), "The name of the file"),
-        "token" => (text_of(512, "^[A-Za-z0-9_.=-]+$"), "The token of a media link"),
-        "contact_id" => (person(), "The contact's address, or the digits of its number"),
-        "chat_id" => (person(), "The chat's address, or the digits of a contact's number"),
-        "group_id" => (of_network(), "The group's address"),
-        "community_id" => (of_network(), "The community's address"),
-        "newsletter_id" => (of_network(), "The newsletter's address"),
-        "lid" => (person(), "The linked-device address, or its digits"),
-        "digits" => (text_of(MAX_DIGITS, "^[0-9]{3,15}$"), "The digits of the number"),
+        "id" if path.starts_with("/v1/api-keys/") => (uuid(), "Id of the API key"),
+        "id" if path.starts_with("/v1/admin/backup/jobs/") => (uuid(), "Id of the backup"),
+        "id" if path.starts_with("/v1/support/") || path.starts_with("/v1/admin/support/") => {
+            (uuid(), "Id of the ticket")
+        }
+        "shard" => (json!({ "type": "integer", "minimum": 1, "maximum": 1024 }), "Number of the shard"),
+        "group" => (
+            json!({ "type": "integer", "minimum": 0, "maximum": 1024 }),
+            "Number of the Raft group; 0 is the directory",
+        ),
+        "sha256" => (text_of(64, "^[0-9a-f]{64}$"), "SHA-256 of the bytes"),
+        "delivery_id" => (uuid(), "Id of the webhook delivery"),
+        "media_id" => (uuid(), "Id of the media"),
+        "user_id" => (uuid(), "Id of the member"),
+        "session_id" => (uuid(), "Id of the session"),
+        "message_id" => (text(), "Id of the message in the network"),
+        "asset" => (json!({ "type": "string", "enum": ["page.css", "page.js", "notice.txt"] }), "Name of the file"),
+        "token" => (text_of(512, "^[A-Za-z0-9_.=-]+$"), "Token of a media link"),
+        "contact_id" => (person(), "Address of the contact, or the digits of its number"),
+        "chat_id" => (person(), "Address of the chat, or the digits of a contact's number"),
+        "group_id" => (of_network(), "Address of the group"),
+        "community_id" => (of_network(), "Address of the community"),
+        "newsletter_id" => (of_network(), "Address of the newsletter"),
+        "lid" => (person(), "Linked-device address, or its digits"),
+        "digits" => (text_of(MAX_DIGITS, "^[0-9]{3,15}$"), "Digits of the phone number"),
         "server_id" => (
             json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
-            "The message, by its place in the newsletter",
+            "Number of the message in the newsletter",
         ),
         "invite_code" => (
             text_of(LONGEST_URL, "^(https?://[A-Za-z0-9.-]+/)?[A-Za-z0-9_.=-]{1,64}$"),
-            "The invite code, or the whole URL that ends in it, percent-encoded",
+            "Invite code, or the whole URL that ends in it, percent-encoded",
         ),
-        "call_id" => (text(), "The call"),
-        "story_id" => (text(), "The story"),
-        "label_id" => (text(), "The label"),
-        "product_id" => (text(), "The product"),
-        "collection_id" => (text(), "The collection"),
-        "order_id" => (text(), "The order"),
+        "call_id" => (text(), "Id of the call"),
+        "story_id" => (text(), "Id of the story"),
+        "label_id" => (text(), "Id of the label"),
+        "product_id" => (text(), "Id of the product"),
+        "collection_id" => (text(), "Id of the collection"),
+        "order_id" => (text(), "Id of the order"),
         _ => return None,
     })
 }

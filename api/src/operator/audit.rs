@@ -15,7 +15,7 @@ use crate::route::{GET, Route};
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/audit-log", list)
-            .doc("list_whole_audit_log", "List who did what over all customers, the newest first")
+            .doc("list_whole_audit_log", "List the audit log of all customers, the newest first")
             .about("Failed attempts with unknown keys belong to no customer.")
             .query(asked)
             .page::<OwnedEntry>(),

@@ -31,7 +31,7 @@ const BYTES: &str = "application/octet-stream";
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/backup", show)
-            .doc("describe_backup", "Get what a backup of the cluster consists of")
+            .doc("describe_backup", "Get the contents of a backup of the cluster")
             .ok::<BackupView>(),
         Route::operator(POST, "/v1/admin/backup", begin)
             .doc("take_backup", "Have this node take a backup of the cluster")

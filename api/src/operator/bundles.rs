@@ -41,9 +41,9 @@ pub fn routes() -> Vec<Route> {
         Route::operator(POST, "/v1/admin/channels/{id}/export", export)
             .doc("export_channel", "Get the session of a stopped channel, encrypted under a passphrase")
             .about(
-                "For another cluster, which logs in with it without a new QR code. Whoever has the bundle and the \
-                 passphrase can log in. Disable the channel before, and leave it disabled: a session that two clusters \
-                 use ends on both.",
+                "Another cluster can log in with the bundle without a new QR code, and so can anyone who has it and \
+                 the passphrase. Disable the channel first, and leave it disabled: a session that two clusters use \
+                 ends on both.",
             )
             .body(parse_passphrase, json!({ "passphrase": "correct horse battery staple" }))
             .content(BYTES)

@@ -41,7 +41,7 @@ const ENOUGH_NODES: usize = 3;
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/check", show)
-            .doc("check_cluster", "Check what is wrong, and whether a node can be lost now")
+            .doc("check_cluster", "Check the cluster for problems, and whether it can lose a node now")
             .ok::<CheckView>(),
     ]
 }

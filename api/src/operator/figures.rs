@@ -20,10 +20,10 @@ const BY_DEFAULT: u32 = 3_600;
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/figures", show)
-            .doc("get_figures", "Get the load of each node in the last hours")
+            .doc("get_figures", "Get the load of each node over the last hours")
             .about(
-                "Each node keeps points of ten seconds for six hours in memory, and loses them when it restarts. What \
-                 is further back than half an hour is summarized in longer steps, at most 180 of them.",
+                "Each node keeps points of ten seconds for six hours in memory, and loses them when it restarts. \
+                 Points older than half an hour are summarized in at most 180 longer steps.",
             )
             .query(|query| asked(query, Timestamp(0)))
             .ok::<Figures>(),

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/format", show)
-            .doc("get_format", "See the cluster's format, and what each node understands")
+            .doc("get_format", "Get the cluster's format, and the highest format of each node")
             .ok::<FormatView>(),
         Route::operator(POST, "/v1/admin/format/raise", raise)
             .doc("raise_format", "Let the nodes use the format of their new release")

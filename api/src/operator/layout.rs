@@ -43,12 +43,12 @@ pub fn routes() -> Vec<Route> {
             .ok::<PlanView>(),
         Route::operator(POST, "/v1/admin/layout/apply", apply)
             .doc("apply_layout", "Begin the moves that balance the shards over the present nodes")
-            .about("With `number`, that of a plan, only if no other change of the layout has begun since.")
+            .about("With the `number` of a plan, refused if another change of the layout has begun since.")
             .optional_body(parse_apply, json!({ "at_once": 2 }))
             .accepted::<ChangeView>()
             .errors(&[E::ConcurrentModification, E::NoOp]),
         Route::operator(POST, "/v1/admin/layout/cancel", cancel)
-            .doc("cancel_layout", "Cancel the moves that have not begun; those that run are completed")
+            .doc("cancel_layout", "Cancel the moves that have not begun; running ones are completed")
             .accepted::<ChangeView>()
             .errors(&[E::NoOp]),
         Route::operator(POST, "/v1/admin/shards/{shard}/move", move_shard)

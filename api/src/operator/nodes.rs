@@ -38,7 +38,7 @@ pub fn routes() -> Vec<Route> {
         Route::operator(DELETE, "/v1/admin/nodes/{id}", remove)
             .doc("remove_node", "Remove a node for good")
             .about(
-                "Its replicas move to other nodes first. There is no way back: its id is never used again. Refused if \
+                "Its replicas move to other nodes first. This cannot be undone: its id is never used again. Refused if \
                  a group would lose its quorum, if no other node can lead, and, without `force`, if any one node can \
                  be lost now and none could be lost afterwards.",
             )
@@ -46,13 +46,13 @@ pub fn routes() -> Vec<Route> {
             .accepted::<RemovalView>()
             .errors(&[E::BadRequest]),
         Route::operator(GET, "/v1/admin/nodes/{id}/removal", preview_removal)
-            .doc("preview_removal", "Get what would remain after the removal of a node")
+            .doc("preview_removal", "Preview the cluster after the removal of a node")
             .about("Changes nothing, and is refused if the removal would be refused.")
             .query(forced)
             .ok::<RemovalView>()
             .errors(&[E::BadRequest]),
         Route::operator(POST, "/v1/admin/nodes/{id}/drain", drain)
-            .doc("drain_node", "Move all that a node leads to others, so that it can stop")
+            .doc("drain_node", "Move all leaderships of a node to others, so that it can stop")
             .about(
                 "Refused when no other node is ready, and, without `force`, while another one does not answer or is \
                  drained.",

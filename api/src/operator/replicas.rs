@@ -18,7 +18,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/replicas", list)
             .doc("list_replica_states", "List the replicas of this node with hashes of their states")
-            .about("Two replicas with the same `applied` have the same `state_hash`. All rows are read for it.")
+            .about("Two replicas with the same `applied` have the same `state_hash`. The call reads all rows.")
             .list::<ReplicaHash>(),
     ]
 }

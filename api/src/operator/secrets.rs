@@ -34,40 +34,39 @@ pub fn routes() -> Vec<Route> {
     let rotation = |route: Route| route.accepted::<SecretsView>().errors(&[ErrorCode::BadRequest]);
     vec![
         Route::operator(GET, "/v1/admin/secrets", show)
-            .doc("get_secrets", "Get what is encrypted under which master key, and whether the former one may go")
-            .about("Keys are named by a part of their hash.")
+            .doc("get_secrets", "Get the use of each master key, and whether the previous one can be removed")
+            .about("Keys are identified by a part of their hash.")
             .ok::<SecretsView>(),
         Route::operator(POST, "/v1/admin/keys/rotate", rotate)
-            .doc("rotate_keys", "Encrypt everything again under the newest master key")
+            .doc("rotate_keys", "Re-encrypt everything under the newest master key")
             .about(
-                "Every node must have been restarted with both keys before. Once begun, it completes by itself, \
-                 whichever node stops; `GET /v1/admin/secrets` shows the progress. Keys of media links change by \
-                 themselves.",
+                "Restart every node with both keys first. Once begun, the rotation completes even if a node stops; \
+                 `GET /v1/admin/secrets` shows the progress. Keys of media links rotate automatically.",
             )
             .also(rotation)
             .errors(&[ErrorCode::NoOp]),
         Route::operator(POST, "/v1/admin/secrets/data-keys/rotate", rotate_data_keys)
             .doc("rotate_data_keys", "Replace the data key of every customer")
             .about(
-                "Once begun, it completes by itself, whichever node stops: the cluster re-encrypts everything that was \
-                 encrypted with the former keys, and drops them a day after nothing uses them any more \
+                "Once begun, the rotation completes even if a node stops: the cluster re-encrypts everything that was \
+                 encrypted with the previous keys, and drops them a day after nothing uses them \
                  (`secrets.keep_former_data_keys`).",
             )
             .also(rotation),
         Route::operator(POST, "/v1/admin/secrets/session-key/rotate", rotate_session_key)
             .doc("rotate_session_key", "Sign session tokens with a new key from now on")
             .about(
-                "Tokens of the former key stay valid until they expire, within 15 minutes; the key is dropped after 20 \
-                 minutes, and until then another rotation is refused. The sessions themselves continue.",
+                "Tokens of the previous key stay valid until they expire, within 15 minutes; the key is dropped after \
+                 20 minutes, and until then another rotation is refused. The sessions themselves continue.",
             )
             .also(rotation),
         Route::operator(POST, "/v1/admin/secrets/authority/rotate", rotate_authority)
             .doc("rotate_authority", "Replace the certificate authority between the nodes")
             .about(
-                "Every node must answer. Once begun, it completes by itself, whichever node stops: all nodes first \
-                 trust the new authority, then create certificates of it, and then stop trusting the former one. `GET \
-                 /v1/admin/secrets` shows the progress, and which nodes it waits for. Join tokens that were issued \
-                 before stop working.",
+                "Every node must answer. Once begun, the rotation completes even if a node stops: all nodes first \
+                 trust the new authority, then create certificates of it, and then stop trusting the previous one. \
+                 `GET /v1/admin/secrets` shows the progress, and which nodes it waits for. Join tokens that were \
+                 issued before stop working.",
             )
             .also(rotation),
     ]

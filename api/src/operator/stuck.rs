@@ -38,7 +38,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/webhooks/stuck", list)
             .doc("list_stuck_webhooks", "List the webhook endpoints whose deliveries are stuck")
-            .about("Of all customers; the endpoint that has waited longest comes first.")
+            .about("Covers all customers; the endpoint that has waited longest comes first.")
             .query(asked)
             .list_or_page::<StuckEndpoint>(),
         Route::operator(POST, "/v1/admin/webhook-endpoints/{id}/enable", enable)

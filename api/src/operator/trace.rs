@@ -30,10 +30,10 @@ const MOST_ROWS: usize = 10;
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/messages/{message_id}/trace", show)
-            .doc("trace_message", "Get what happened to a message, step by step")
+            .doc("trace_message", "Trace a message step by step")
             .about(
-                "In each channel that has it: both ends of a conversation may be channels here. Lists its deliveries, \
-                 the oldest first, as many as fit into a response of 4 MiB.",
+                "Covers each channel that has it: both ends of a conversation may be channels here. Lists its \
+                 deliveries, the oldest first, as many as fit into a response of 4 MiB.",
             )
             .query(|query| query.id::<ChannelId>("channel_id"))
             .list::<TraceView>()

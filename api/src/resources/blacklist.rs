@@ -16,7 +16,7 @@ pub fn routes() -> Vec<Route> {
     // All of these routes call the network.
     let routes = [
         Route::channel(GET, "/v1/channels/{id}/blacklist", list)
-            .doc("list_blacklist", "List whom the channel has blocked")
+            .doc("list_blacklist", "List the contacts that the channel has blocked")
             .query(|query| (read_refresh(query), read_rest(query)))
             .ok::<Counted<Blocked>>(),
         Route::channel(PUT, "/v1/channels/{id}/blacklist/{contact_id}", block)

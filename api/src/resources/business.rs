@@ -69,7 +69,7 @@ pub fn routes() -> Vec<Route> {
             .doc("get_collection", "Get a collection")
             .ok::<Collection>(),
         Route::channel(PATCH, "/v1/channels/{id}/business/collections/{collection_id}", change_collection)
-            .doc("update_collection", "Rename a collection, or change what is in it")
+            .doc("update_collection", "Rename a collection, or change its products")
             .body(read_collection_changes, json!({ "remove_product_ids": ["7000000000000001"] }))
             .ok::<Collection>(),
         Route::channel(DELETE, "/v1/channels/{id}/business/collections/{collection_id}", delete_collection)

@@ -35,7 +35,7 @@ pub fn routes() -> Vec<Route> {
             .on_network()
             .errors(&[E::NoOp, E::ConcurrentModification]),
         Route::channel(POST, "/v1/channels/{id}/chats/{chat_id}/clear", clear)
-            .doc("clear_chat", "Clear a chat, and delete it if asked to")
+            .doc("clear_chat", "Clear a chat, and optionally delete it")
             .optional_body(parse_clear, json!({ "delete_chat": true }))
             .no_content()
             .on_network(),

@@ -31,7 +31,7 @@ const MOST_CHECKED: usize = 50;
 
 /// Documentation of routes that find out whether somebody who is no contact of the channel is registered.
 pub const LOOKED_UP: &str =
-    "Who is no contact yet is one of the 200 numbers a minute that a channel may check: beyond, 429 `rate_limited`.";
+    "A number that is no contact yet is one of the 200 that a channel may check a minute; beyond, 429 `rate_limited`.";
 
 pub fn routes() -> Vec<Route> {
     vec![
@@ -69,7 +69,7 @@ pub fn routes() -> Vec<Route> {
             .on_network(),
         Route::channel(GET, "/v1/channels/{id}/contacts/{contact_id}/picture", picture)
             .doc("get_contact_picture", "Get a contact's picture")
-            .about("The network is asked if what is known of the picture is older than 24 hours.")
+            .about("The network is asked if the known picture is older than 24 hours.")
             .query(asked_picture)
             .ok::<ContactPicture>()
             .on_network(),

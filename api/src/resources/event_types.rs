@@ -18,7 +18,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::public(GET, EVENT_TYPES_PATH, list)
             .doc("list_event_types", "List the events, with the schema and an example of each")
-            .about("What endpoints can subscribe to, and what webhooks and the event stream carry.")
+            .about("Lists the events that endpoints can subscribe to, and that webhooks and the event stream carry.")
             .list::<EventType>(),
     ]
 }

@@ -77,7 +77,7 @@ pub fn routes() -> Vec<Route> {
             .errors(&[E::Other]),
         Route::channel(PUT, "/v1/channels/{id}/chats/{chat_id}/labels", set_of_chat)
             .doc("set_chat_labels", "Set the labels of a chat")
-            .about("This is the whole set: labels that are not listed are removed.")
+            .about("Labels that are not listed are removed.")
             .body(read_label_ids, json!({ "label_ids": ["1", "4"] }))
             .list::<Label>()
             .on_network()

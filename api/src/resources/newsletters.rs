@@ -72,11 +72,11 @@ pub fn routes() -> Vec<Route> {
             .ok::<Newsletter>()
             .errors(&[ErrorCode::NoOp]),
         Route::channel(GET, "/v1/channels/{id}/newsletters/{newsletter_id}/messages", list_messages)
-            .doc("list_newsletter_messages", "List what a newsletter has published, the newest first")
+            .doc("list_newsletter_messages", "List a newsletter's messages, the newest first")
             .query(|query| (read_before(query), Page::read(query, ListId::only())))
             .page::<NewsletterMessage>(),
         Route::channel(POST, "/v1/channels/{id}/newsletters/{newsletter_id}/messages/{server_id}/reaction", react)
-            .doc("react_to_newsletter_message", "React to what a newsletter has published")
+            .doc("react_to_newsletter_message", "React to a newsletter's message")
             .body(parse_emoji, json!({ "emoji": "👍" }))
             .accepted::<NewsletterReaction>(),
         Route::channel(POST, "/v1/channels/{id}/newsletters/{newsletter_id}/admins/{contact_id}", invite_admin)

@@ -21,14 +21,14 @@ pub fn routes() -> Vec<Route> {
             .plan_blocks()
             .doc("send_presence", "Show a presence")
             .about(
-                "`available` and `unavailable` apply to the account, whatever `to` says. `typing` and `recording` last \
+                "`available` and `unavailable` apply to the account, regardless of `to`. `typing` and `recording` last \
                  about 25 s at the receiver; `paused` ends them.",
             )
             .addressed_body(ShowPresence::parse, json!({ "to": "15551234567", "presence": "typing" }))
             .accepted::<ShowPresence>()
             .errors(of_network),
         Route::channel(GET, "/v1/channels/{id}/presences/{contact_id}", state)
-            .doc("get_presence", "Get what is known of a contact's presence")
+            .doc("get_presence", "Get the known presence of a contact")
             .ok::<PresenceState>(),
         Route::channel(POST, "/v1/channels/{id}/presences/{contact_id}/subscription", subscribe)
             .doc("subscribe_presence", "Subscribe to a contact's presence")

@@ -39,12 +39,12 @@ pub fn routes() -> Vec<Route> {
             .errors(FETCHED)
             .errors(&[ErrorCode::UndeliverableRecipient, ErrorCode::PlanLimit]),
         Route::channel(DELETE, "/v1/channels/{id}/stories/{story_id}", delete)
-            .doc("delete_story", "Delete a story for everybody")
+            .doc("delete_story", "Delete a story for everyone")
             .accepted::<StoryDeleted>()
             .on_network()
             .errors(&[ErrorCode::StorageFull]),
         Route::channel(GET, "/v1/channels/{id}/stories/{story_id}/views", views)
-            .doc("list_story_views", "List who has seen a story")
+            .doc("list_story_views", "List the views of a story")
             .query(|query| Page::read(query, ListId::only()))
             .ok::<StoryViews>(),
     ]

@@ -27,7 +27,7 @@ pub fn routes() -> Vec<Route> {
             .query(|query| Page::asked(query, ListId::only()))
             .page::<TicketView>(),
         Route::account(POST, "/v1/support/tickets", create)
-            .doc("create_ticket", "Ask for help")
+            .doc("create_ticket", "Open a support ticket")
             .about("An account can open at most ten tickets per day (UTC).")
             .body(
                 NewTicket::parse,

@@ -33,9 +33,9 @@ pub fn routes() -> Vec<Route> {
         Route::account(POST, "/v1/webhook-endpoints/{id}/test", of_endpoint)
             .doc("test_webhook_endpoint", "Try out an endpoint with a signed request")
             .about(
-                "With `event`, the request is the example of that event, whatever the endpoint subscribes to: it is \
-                 marked `\"test\": true`, and has no `X-Gateway-Delivery-Id`, since it is not a delivery. Without it, \
-                 the event is `webhook.test`.",
+                "With `event`, the request is the example of that event, regardless of the endpoint's subscriptions: \
+                 it is marked `\"test\": true`, and has no `X-Gateway-Delivery-Id`, since it is not a delivery. \
+                 Without it, the event is `webhook.test`.",
             )
             .optional_body(parse_event, json!({ "event": "message.received" }))
             .ok::<TestResult>(),

@@ -5,27 +5,27 @@ export interface components {
     schemas: {
         /** @description An account with its plan. */
         Account: {
-            /** @description Its channels. */
+            /** @description Number of channels. */
             channels: components["schemas"]["ChannelCounts"];
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /** @description The e-mail address. */
             email: string | null;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
-            /** @description What the account may use. */
+            /** @description Plan of the account. */
             plan: components["schemas"]["Plan"];
             /** @description Quotas of the plan and their use; only in responses of `/v1/account`. */
             storage?: components["schemas"]["Storage"] | null;
-            /** @description By its name in the IANA database, such as `Europe/Berlin`. */
+            /** @description Time zone by its IANA name, such as `Europe/Berlin`. */
             timezone: string;
         };
         /** @description An API key without its secret. */
@@ -37,7 +37,7 @@ export interface components {
             channel_id: string | null;
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /** @description How the key was created. */
@@ -49,17 +49,17 @@ export interface components {
             created_by_key_id: string | null;
             /**
              * Format: uuid
-             * @description The account.
+             * @description Id of the account.
              */
             customer_id: string;
             /**
              * Format: date-time
-             * @description When it expires.
+             * @description Time of expiry, if there is one.
              */
             expires_at: string | null;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /**
@@ -67,7 +67,7 @@ export interface components {
              * @description Time of the last use, within five minutes; `null` if there was none.
              */
             last_used_at: string | null;
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
             /** @description The first 12 characters of the key, safe to show. */
             prefix: string;
@@ -76,10 +76,10 @@ export interface components {
              * @description Time when the key was revoked; `null` if it was not.
              */
             revoked_at: string | null;
-            /** @description What it grants, such as `messages.read`; an empty list grants everything. */
+            /** @description Scopes of the key, such as `messages.read`; an empty list grants everything. */
             scopes: string[];
             /**
-             * @description The status.
+             * @description Status.
              * @enum {string}
              */
             status: "active" | "expired" | "revoked";
@@ -89,26 +89,26 @@ export interface components {
          * @enum {string}
          */
         AttemptTrigger: "scheduled" | "manual";
-        /** @description Who acted. `kind` is `api_key`, `session`, `operator`, `join_token`, `system` or `unknown`. */
+        /** @description Who performed the action. */
         AuditActor: {
-            /** @description The e-mail address. */
+            /** @description E-mail address of the member; absent if none is known. */
             email?: string | null;
-            /** @description The id of the key or the member. */
+            /** @description Id of the key, member or node, or name of the operator; `null` if none is known. */
             id: string | null;
-            /** @description The first 12 characters of the key, safe to show. */
+            /** @description First 12 characters of the key, safe to show; absent if no key was used. */
             prefix?: string | null;
-            /** @description What kind it is. */
+            /** @description Type: `api_key`, `session`, `operator`, `join_token`, `system` or `unknown`. */
             type: string;
         };
         /** @description An audit log entry. */
         AuditEntry: {
             /** @description What was done, such as `key.issued`. */
             action: string;
-            /** @description Who did it. */
+            /** @description Who performed the action. */
             actor: components["schemas"]["AuditActor"];
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /** @description Further facts about the action; absent if there are none. */
@@ -117,30 +117,30 @@ export interface components {
             };
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /** @description IP address of the client; `null` if there is none, or if the entry covers several. */
             ip: string | null;
             /**
-             * @description How it ended.
+             * @description Outcome of the action or attempt.
              * @enum {string}
              */
             outcome: "success" | "failure";
-            /** @description The `X-Request-Id` of the call. */
+            /** @description `X-Request-Id` of the request. */
             request_id: string | null;
             /** @description What was acted upon; `null` if nothing was. */
             target: components["schemas"]["AuditTarget"] | null;
             /** @description `User-Agent` of the client; `null` if unknown. */
             user_agent: string | null;
         };
-        /** @description What was acted upon; the label remains when it is deleted. */
+        /** @description Object of the action. */
         AuditTarget: {
-            /** @description Its id. */
+            /** @description Id. */
             id: string;
-            /** @description Its name at that time. */
+            /** @description Name of the object at that time; it remains when the object is deleted. */
             label: string;
-            /** @description What kind it is. */
+            /** @description Type of the object, such as `api_key`. */
             type: string;
         };
         /**
@@ -174,17 +174,17 @@ export interface components {
         Channel: {
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /**
              * Format: uuid
-             * @description The account.
+             * @description Id of the account.
              */
             customer_id: string;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /**
@@ -196,11 +196,11 @@ export interface components {
             metadata: {
                 [key: string]: unknown;
             };
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
-            /** @description The phone number, as digits. */
+            /** @description Phone number as digits. */
             phone_number: string | null;
-            /** @description The status. */
+            /** @description Status. */
             status: components["schemas"]["Status"];
             /**
              * @description Reason of the status, once something has happened to the channel; only for operators, and in lists requested
@@ -209,7 +209,7 @@ export interface components {
             status_reason?: components["schemas"]["Reason"] | null;
             /**
              * Format: date-time
-             * @description When it last changed.
+             * @description Time of the last change.
              */
             updated_at: string;
         };
@@ -221,7 +221,7 @@ export interface components {
             connected: number;
             /**
              * Format: uint
-             * @description How many there are in total.
+             * @description Total number.
              */
             total: number;
         };
@@ -234,7 +234,7 @@ export interface components {
              * @description Seconds after which messages disappear; `0` for never.
              */
             ephemeral_expiration: number;
-            /** @description Its id. */
+            /** @description Id. */
             id: string;
             /**
              * Format: int64
@@ -248,7 +248,7 @@ export interface components {
             muted_until: number | null;
             /** @description Whether it is pinned. */
             pinned: boolean;
-            /** @description Whether it has unread messages, or is marked as unread. */
+            /** @description Whether the chat has unread messages or is marked as unread. */
             unread: boolean;
         };
         /**
@@ -258,7 +258,7 @@ export interface components {
         ChatTypeFilter: "all" | "direct_only" | "groups_only";
         Component: {
             /**
-             * @description Its name.
+             * @description Name.
              * @enum {string}
              */
             name: "api" | "channels" | "webhooks" | "media" | "events";
@@ -268,7 +268,7 @@ export interface components {
              */
             since: string;
             /**
-             * @description The status.
+             * @description Status.
              * @enum {string}
              */
             status: "operational" | "degraded" | "outage";
@@ -284,37 +284,37 @@ export interface components {
             category: components["schemas"]["Category"];
             /**
              * Format: uuid
-             * @description The channel.
+             * @description Id of the channel, if there is one.
              */
             channel_id: string | null;
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
-            /** @description Who created it. */
+            /** @description Address of the creator. */
             created_by: string;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /** @description The messages, oldest first. */
             messages: components["schemas"]["MessageView"][];
             /**
              * Format: uint32
-             * @description Its number.
+             * @description Sequence number.
              */
             number: number;
-            /** @description The priority. */
+            /** @description Priority of the ticket. */
             priority: components["schemas"]["Priority"];
-            /** @description The status. */
+            /** @description Status. */
             status: components["schemas"]["TicketStatus"];
             /** @description Subject of the ticket. */
             subject: string;
             /**
              * Format: date-time
-             * @description When it last changed.
+             * @description Time of the last change.
              */
             updated_at: string;
         };
@@ -322,17 +322,17 @@ export interface components {
         CreatedChannel: {
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /**
              * Format: uuid
-             * @description The account.
+             * @description Id of the account.
              */
             customer_id: string;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /**
@@ -344,13 +344,13 @@ export interface components {
             metadata: {
                 [key: string]: unknown;
             };
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
-            /** @description The phone number, as digits. */
+            /** @description Phone number as digits. */
             phone_number: string | null;
             /** @description API key bound to the channel, with its secret, which is shown only once; absent unless requested. */
             scoped_key?: components["schemas"]["IssuedKey"] | null;
-            /** @description The status. */
+            /** @description Status. */
             status: components["schemas"]["Status"];
             /**
              * @description Reason of the status, once something has happened to the channel; only for operators, and in lists requested
@@ -359,7 +359,7 @@ export interface components {
             status_reason?: components["schemas"]["Reason"] | null;
             /**
              * Format: date-time
-             * @description When it last changed.
+             * @description Time of the last change.
              */
             updated_at: string;
         };
@@ -370,23 +370,23 @@ export interface components {
              * @description The channel whose events the endpoint receives; `null` for all channels of the account.
              */
             channel_id: string | null;
-            /** @description The kind of chats whose events are sent. */
+            /** @description Kind of chats whose events are sent. */
             chat_type_filter: components["schemas"]["ChatTypeFilter"];
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /**
              * Format: uuid
-             * @description The account.
+             * @description Id of the account.
              */
             customer_id: string;
             /** @description Why the gateway disabled the endpoint; `null` if it did not. */
             disabled_reason: components["schemas"]["DisabledReason"] | null;
-            /** @description Whether it is on. */
+            /** @description Whether it is enabled. */
             enabled: boolean;
-            /** @description The names of events. */
+            /** @description Names of the events. */
             events: components["schemas"]["EventFilter"];
             /**
              * Format: date-time
@@ -401,7 +401,7 @@ export interface components {
             };
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /**
@@ -409,62 +409,62 @@ export interface components {
              * @description Time of the last successful delivery; `null` if there was none.
              */
             last_success_at: string | null;
-            /** @description The secret that signs deliveries; null for the account's default secret. */
+            /** @description Secret that signs deliveries; `null` for the account's default secret. */
             signing_secret: string | null;
             /**
              * Format: date-time
-             * @description When it last changed.
+             * @description Time of the last change.
              */
             updated_at: string;
             /** @description The URL. */
             url: string;
         };
-        /** @description One attempt. */
+        /** @description Attempt of a webhook delivery. */
         DeliveryAttempt: {
             /**
              * Format: uint64
-             * @description The whole attempt, with DNS, TLS and body, in milliseconds.
+             * @description Time of the whole attempt, with DNS, TLS and body, in milliseconds.
              */
             elapsed_ms: number;
-            /** @description What went wrong. */
+            /** @description Why the attempt failed; `null` if it succeeded. */
             error: string | null;
             /**
              * Format: uint16
-             * @description The receiver's status; null or 0 when there was no answer.
+             * @description HTTP status of the receiver; `null` if there was no response.
              */
             http_status: number | null;
             /**
              * Format: uint64
-             * @description From the request to the first byte of the answer, in milliseconds.
+             * @description Time from the request to the first byte of the response, in milliseconds; `0` if there was no response.
              */
             latency_ms: number;
             /**
              * Format: uint32
-             * @description Its number.
+             * @description Sequence number.
              */
             number: number;
-            /** @description How it ended. */
+            /** @description Outcome of the action or attempt. */
             outcome: components["schemas"]["Outcome"];
-            /** @description The address that was called. */
+            /** @description IP address that was called; `null` if none was. */
             remote_ip: string | null;
-            /** @description What the receiver answered, cut after 4,096 characters. */
+            /** @description First 4,096 characters of the response body; `null` if it is empty or was not stored. */
             response_body: string | null;
-            /** @description The headers of the receiver's answer, 20 at most. */
+            /** @description Headers of the response, at most 20. */
             response_headers: {
                 [key: string]: string;
             };
             /**
              * Format: date-time
-             * @description When it began.
+             * @description Start of the attempt.
              */
             started_at: string;
-            /** @description Whether it was due, or asked for by hand. */
+            /** @description `scheduled` if the attempt was due, `manual` if it was requested. */
             trigger: components["schemas"]["AttemptTrigger"];
         };
         DeliveryRequest: {
             /** @description Body of the request; `null` once it has been removed. */
             body: unknown;
-            /** @description Names and values of headers. */
+            /** @description Headers: names and values. */
             headers: {
                 [key: string]: string;
             };
@@ -475,12 +475,12 @@ export interface components {
          */
         DeliveryState: "delivered" | "pending" | "in_flight" | "retrying" | "exhausted" | "paused";
         /**
-         * @description Which way a message went.
+         * @description Direction of a message.
          * @enum {string}
          */
         Direction: "inbound" | "outbound";
         /**
-         * @description Why the gateway itself disabled an endpoint.
+         * @description Why the gateway disabled an endpoint: it answered 410 (`gone`), or it kept failing (`failing`).
          * @enum {string}
          */
         DisabledReason: "gone" | "failing";
@@ -551,7 +551,7 @@ export interface components {
             example: {
                 [key: string]: unknown;
             };
-            /** @description Its name. */
+            /** @description Name. */
             name: components["schemas"]["EventName"];
             /** @description JSON Schema of the whole event, the body of a webhook. */
             schema: {
@@ -575,14 +575,14 @@ export interface components {
         InvitedMember: {
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /** @description The e-mail address. */
             email: string;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /** @description How the invited person chooses a password. */
@@ -592,7 +592,7 @@ export interface components {
              * @description Time of the member's last login; `null` before the first.
              */
             last_login_at: string | null;
-            /** @description What the member may do. */
+            /** @description Role of the member, which determines the permissions. */
             role: components["schemas"]["Role"];
             /**
              * @description `active`, or `invited` while the member has not chosen a password.
@@ -609,7 +609,7 @@ export interface components {
             channel_id: string | null;
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /** @description How the key was created. */
@@ -621,17 +621,17 @@ export interface components {
             created_by_key_id: string | null;
             /**
              * Format: uuid
-             * @description The account.
+             * @description Id of the account.
              */
             customer_id: string;
             /**
              * Format: date-time
-             * @description When it expires.
+             * @description Time of expiry, if there is one.
              */
             expires_at: string | null;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /**
@@ -639,7 +639,7 @@ export interface components {
              * @description Time of the last use, within five minutes; `null` if there was none.
              */
             last_used_at: string | null;
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
             /** @description The first 12 characters of the key, safe to show. */
             prefix: string;
@@ -648,12 +648,12 @@ export interface components {
              * @description Time when the key was revoked; `null` if it was not.
              */
             revoked_at: string | null;
-            /** @description What it grants, such as `messages.read`; an empty list grants everything. */
+            /** @description Scopes of the key, such as `messages.read`; an empty list grants everything. */
             scopes: string[];
             /** @description The whole key; it is shown only once. */
             secret: string;
             /**
-             * @description The status.
+             * @description Status.
              * @enum {string}
              */
             status: "active" | "expired" | "revoked";
@@ -684,7 +684,7 @@ export interface components {
         Limits: {
             /**
              * Format: uuid
-             * @description The channel.
+             * @description Id of the channel, if there is one.
              */
             channel_id: string | null;
             /** @description Token bucket of the channel; `null` if no channel is named. */
@@ -695,7 +695,7 @@ export interface components {
             per_key: null;
         };
         /**
-         * @description Where media came from.
+         * @description Origin of media.
          * @enum {string}
          */
         MediaDirection: "upload" | "inbound" | "outbound";
@@ -708,10 +708,10 @@ export interface components {
             duration_seconds: number | null;
             /**
              * Format: date-time
-             * @description When it expires.
+             * @description Time of expiry, if there is one.
              */
             expires_at: string | null;
-            /** @description The name of the file. */
+            /** @description Name of the file. */
             filename: string | null;
             /**
              * Format: uint32
@@ -720,7 +720,7 @@ export interface components {
             height: number | null;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string | null;
             /** @description The MIME type, such as `image/png`. */
@@ -732,11 +732,11 @@ export interface components {
              * @description Size in bytes; `null` if unknown.
              */
             size_bytes: number | null;
-            /** @description Its state. */
+            /** @description State. */
             state: components["schemas"]["MediaState"];
             /** @description Signed link to the bytes. */
             url: string | null;
-            /** @description Whether it can be viewed only once. */
+            /** @description Whether the media can be viewed only once. */
             view_once: boolean;
             /** @description Whether the media is a voice note. */
             voice: boolean;
@@ -755,21 +755,21 @@ export interface components {
         MediaUpload: {
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
-            /** @description Whether it was received or sent. */
+            /** @description Origin: uploaded (`upload`), received (`inbound`), or fetched for one send (`outbound`). */
             direction: components["schemas"]["MediaDirection"];
             /**
              * Format: date-time
-             * @description When it expires.
+             * @description Time of expiry, if there is one.
              */
             expires_at: string;
-            /** @description The name of the file. */
+            /** @description Name of the file. */
             filename: string | null;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /** @description The MIME type, such as `image/png`. */
@@ -787,14 +787,14 @@ export interface components {
         Member: {
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /** @description The e-mail address. */
             email: string;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /**
@@ -802,7 +802,7 @@ export interface components {
              * @description Time of the member's last login; `null` before the first.
              */
             last_login_at: string | null;
-            /** @description What the member may do. */
+            /** @description Role of the member, which determines the permissions. */
             role: components["schemas"]["Role"];
             /**
              * @description `active`, or `invited` while the member has not chosen a password.
@@ -810,55 +810,55 @@ export interface components {
              */
             status: "active" | "invited";
         };
-        /** @description A delivery as a history row shows it. */
+        /** @description Webhook delivery that carried a message. */
         MessageDelivery: {
             /**
              * Format: uint32
-             * @description Attempts so far.
+             * @description Number of attempts so far.
              */
             attempt_count: number;
             /**
              * Format: date-time
-             * @description When it was delivered.
+             * @description Time of the delivery; `null` if it was not delivered.
              */
             delivered_at: string | null;
             /**
              * Format: uuid
-             * @description The webhook endpoint.
+             * @description Id of the webhook endpoint, if there is one.
              */
             endpoint_id: string;
-            /** @description The event's name. */
+            /** @description Name of the event. */
             event: components["schemas"]["EventName"];
             /** @description Id of the event: `evt_` and a ULID, by which receivers drop repeated deliveries. */
             event_id: string;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /**
              * Format: date-time
-             * @description When it was last attempted.
+             * @description Start of the last attempt; `null` if there was none.
              */
             last_attempt_at: string | null;
             /**
              * Format: uint16
-             * @description The receiver's status at the last attempt; null when there was no answer.
+             * @description HTTP status of the last attempt; `null` if there was no response.
              */
             last_http_status: number | null;
             /**
              * Format: date-time
-             * @description When it is attempted next.
+             * @description Time of the next attempt; `null` if none is scheduled.
              */
             next_attempt_at: string | null;
-            /** @description Its state. */
+            /** @description State. */
             state: components["schemas"]["DeliveryState"];
         };
         /** @description Why a message failed. */
         MessageError: {
-            /** @description A stable code, for programs. */
+            /** @description Stable code, for programs. */
             code: string;
-            /** @description An explanation, for people. */
+            /** @description Explanation, for people. */
             message: string;
         };
         /** @description Identifies a message by its chat, its id, and whether the channel sent it. */
@@ -880,24 +880,24 @@ export interface components {
             outbound: components["schemas"]["OutboundMetrics"];
         };
         /**
-         * @description The status of a stored message; an outbound one only moves forward.
+         * @description Status of a stored message; that of an outbound one only moves forward.
          * @enum {string}
          */
         MessageStatus: "queued" | "sent" | "delivered" | "read" | "played" | "failed" | "received";
         MessageView: {
-            /** @description Who wrote it. */
+            /** @description Author of the message. */
             author: components["schemas"]["Author"];
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
-            /** @description What was written. */
+            /** @description Text of the message. */
             message: string;
         };
         Metrics: {
@@ -907,7 +907,7 @@ export interface components {
             };
             /**
              * Format: uint64
-             * @description Bytes of media, in and out.
+             * @description Bytes of media received and sent.
              */
             media_bytes: number;
             /** @description Messages in the window. */
@@ -935,7 +935,7 @@ export interface components {
             ready: number;
             /**
              * Format: uint
-             * @description How many there are in total.
+             * @description Total number.
              */
             total: number;
         };
@@ -966,33 +966,33 @@ export interface components {
             code: string;
             /**
              * Format: date-time
-             * @description When it expires.
+             * @description Time of expiry, if there is one.
              */
             expires_at: string;
-            /** @description The phone number, as digits. */
+            /** @description Phone number as digits. */
             phone_number: string;
         };
         Plan: {
             /**
              * Format: uint32
-             * @description The maximum number of channels; null for no limit.
+             * @description Maximum number of channels; `null` for none.
              */
             channel_limit: number | null;
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
             /**
              * Format: date-time
-             * @description Since when a payment is overdue.
+             * @description Time since which a payment is overdue; `null` if none is.
              */
             overdue_since: string | null;
             /**
-             * @description The status.
+             * @description Status.
              * @enum {string}
              */
             status: "self_hosted" | "active" | "trial" | "past_due" | "cancelled";
             /**
              * Format: date-time
-             * @description When the trial ends.
+             * @description End of the trial; `null` for none.
              */
             trial_ends_at: string | null;
         };
@@ -1002,7 +1002,7 @@ export interface components {
         Qr: {
             /**
              * Format: date-time
-             * @description When it expires.
+             * @description Time of expiry, if there is one.
              */
             expires_at: string;
             /** @description The QR code: a PNG image as a data URL. */
@@ -1043,24 +1043,24 @@ export interface components {
         SendDelay: {
             /**
              * Format: uint32
-             * @description The longest, in milliseconds.
+             * @description Longest pause in milliseconds.
              */
             max: number;
             /**
              * Format: uint32
-             * @description The shortest, in milliseconds.
+             * @description Shortest pause in milliseconds.
              */
             min: number;
         };
-        /** @description The answer to a send, and where it goes. */
+        /** @description Response to a send. */
         SentMessage: {
-            /** @description The caller's own reference, which is returned in the response and in `message.sent`. */
+            /** @description The caller's own reference, which the response and `message.sent` repeat. */
             client_ref: string | null;
             /** @description Id of the message in the network; `3EB0` and 36 upper-case hex characters if the gateway created it. */
             message_id: string;
-            /** @description `sent` when the network has accepted it, `queued` when that is still to come. */
+            /** @description `sent` if the network has accepted the message, `queued` if it has not yet. */
             status: components["schemas"]["SentStatus"];
-            /** @description The recipient: an address, or the digits of a number. */
+            /** @description Address of the recipient. */
             to: string;
         };
         /** @enum {string} */
@@ -1068,7 +1068,7 @@ export interface components {
         Session: {
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /** @description Whether the request belongs to this session. */
@@ -1080,7 +1080,7 @@ export interface components {
             expires_at: string;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /**
@@ -1098,7 +1098,7 @@ export interface components {
             always_online: boolean;
             /**
              * Format: uint64
-             * @description Media above this size is not fetched when it is received.
+             * @description Size in bytes above which received media is not fetched at once.
              * @default 26214400
              */
             auto_download_max_bytes: number;
@@ -1108,7 +1108,7 @@ export interface components {
              */
             auto_download_media: boolean;
             /**
-             * @description The types of media that are fetched when they are received.
+             * @description Types of received media that are fetched at once.
              * @default [
              *       "image",
              *       "video",
@@ -1171,7 +1171,7 @@ export interface components {
              */
             media_retention_days: number | null;
             /**
-             * @description The presence that is shown when the channel connects.
+             * @description Presence that is shown when the channel connects.
              * @default unavailable
              */
             presence_on_connect: components["schemas"]["ConnectPresence"];
@@ -1220,11 +1220,11 @@ export interface components {
         SigningSecret: {
             /** @description Whether the secret is the account's default secret. */
             is_default: boolean;
-            /** @description The secret that signs deliveries; null for the account's default secret. */
+            /** @description Secret that signs deliveries; `null` for the account's default secret. */
             signing_secret: string;
         };
         /**
-         * @description Where a row came from.
+         * @description Origin of a message.
          * @enum {string}
          */
         Source: "api" | "device" | "network";
@@ -1233,30 +1233,30 @@ export interface components {
          * @enum {string}
          */
         Status: "pending" | "qr" | "connecting" | "reconnecting" | "connected" | "disconnected" | "logged_out" | "stopped_by_user" | "disabled_by_admin" | "error" | "failed";
-        /** @description A change of a channel's status, as `GET .../status-history` shows it. */
+        /** @description Change of a channel's status. */
         StatusChange: {
             /**
              * Format: date-time
-             * @description When it happened.
+             * @description Time of the change.
              */
             at: string;
-            /** @description Of a ban whose end the network has announced. */
+            /** @description Details of a ban whose end the network has announced; otherwise absent. */
             details?: components["schemas"]["StatusDetails"] | null;
             /**
              * Format: uint64
-             * @description The term of the owner's leadership, which fences what an earlier one does.
+             * @description Term of the owner's leadership, which fences off earlier owners.
              */
             epoch: number;
-            /** @description The status before. */
+            /** @description Status before the change. */
             from: components["schemas"]["Status"];
             /**
              * Format: uint64
-             * @description The node.
+             * @description Node that owned the channel.
              */
             node_id: number;
-            /** @description Why. */
+            /** @description Reason, if there is one. */
             reason: components["schemas"]["Reason"];
-            /** @description The status after. */
+            /** @description Status after the change. */
             to: components["schemas"]["Status"];
         };
         /** @description Details from the network about a status. */
@@ -1273,13 +1273,13 @@ export interface components {
             /** @description The nodes. */
             nodes: components["schemas"]["Nodes"];
             /**
-             * @description The status.
+             * @description Status.
              * @enum {string}
              */
             status: "operational" | "degraded" | "outage";
             /**
              * Format: date-time
-             * @description When it last changed.
+             * @description Time of the last change.
              */
             updated_at: string;
         };
@@ -1298,43 +1298,43 @@ export interface components {
             /** @description Tickets that are neither solved nor closed. */
             tickets_open: components["schemas"]["Quota"];
         };
-        /** @description A row as the interface shows it: every field always present. */
+        /** @description Stored message; every field is always present. */
         StoredMessage: {
             /**
              * Format: uuid
-             * @description The channel.
+             * @description Id of the channel, if there is one.
              */
             channel_id: string;
             /** @description The conversation: the other person's address, or the group's. */
             chat_id: string;
-            /** @description The caller's own reference, which is returned in the response and in `message.sent`. */
+            /** @description The caller's own reference, which the response and `message.sent` repeat. */
             client_ref: string | null;
-            /** @description What else there is of the type: a location, contacts, a poll, an order, receipts. */
+            /** @description Further fields, such as a location, contacts, a poll, an order or receipts; `null` if there are none. */
             content: unknown;
-            /** @description The value of `X-Gateway-Correlation-Id`. */
+            /** @description Value of the header `X-Gateway-Correlation-Id`. */
             correlation_id: string;
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /** @description Whether it was received or sent. */
             direction: components["schemas"]["Direction"];
-            /** @description The emoji; an empty text removes the reaction. */
+            /** @description Emoji of a reaction, empty if it was removed; `null` for other types. */
             emoji: string | null;
-            /** @description What went wrong. */
+            /** @description Why the message failed; `null` unless `status` is `failed`. */
             error: components["schemas"]["MessageError"] | null;
-            /** @description Who wrote it: the phone address when it is known, otherwise the linked-device address. */
+            /** @description Author, buyer or caller: the phone address if known, otherwise the linked-device address. */
             from: string;
-            /** @description The linked-device address, where the network gave one. */
+            /** @description Linked-device address of the sender; `null` if the network gave none. */
             from_lid: string | null;
-            /** @description The phone address, where it is known. */
+            /** @description Phone address of the sender; `null` if unknown. */
             from_phone: string | null;
             /** @description Whether `from` is a phone address. */
             from_resolved: boolean;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /** @description Whether the conversation is a group. */
@@ -1343,43 +1343,43 @@ export interface components {
             media: components["schemas"]["MediaRef"] | null;
             /** @description Id of the message in the network; `3EB0` and 36 upper-case hex characters if the gateway created it. */
             message_id: string;
-            /** @description The message that it refers to. */
+            /** @description Message that this one refers to, if there is one. */
             message_key: components["schemas"]["MessageKey"] | null;
             /**
              * Format: date-time
-             * @description When it happened, as the network says.
+             * @description Time of the message in the network.
              */
             occurred_at: string;
-            /** @description In a group, who wrote it. */
+            /** @description Author of the message; only in groups. */
             participant: string | null;
-            /** @description The sender's own name for itself. */
+            /** @description Name that the sender uses; `null` if unknown. */
             push_name: string | null;
-            /** @description The message that this one replies to. */
+            /** @description Id of the message that this one replies to; `null` if it is no reply. */
             quoted_message_id: string | null;
-            /** @description The `X-Request-Id` of the call. */
+            /** @description `X-Request-Id` of the send; `null` if the message was not sent through the API. */
             request_id: string | null;
-            /** @description Whether the API sent it, the phone itself, or it came from the network. */
+            /** @description Origin: sent through the API (`api`), sent from the phone (`device`), or received (`network`). */
             source: components["schemas"]["Source"];
-            /** @description The status. */
+            /** @description Status. */
             status: components["schemas"]["MessageStatus"];
             /**
              * Format: date-time
-             * @description Since when it has this status.
+             * @description Time when the message reached this status.
              */
             status_at: string;
-            /** @description The text. */
+            /** @description Text, caption, or new text of an edit; `null` if there is none, or if it was not stored. */
             text: string | null;
-            /** @description The recipient: an address, or the digits of a number. */
+            /** @description Address of the recipient; the channel's own for direct messages that it received. */
             to: string;
-            /** @description What kind it is. */
+            /** @description Type. */
             type: string;
-            /** @description The deliveries that carried it. */
+            /** @description Webhook deliveries that carried the message. */
             webhook_deliveries: components["schemas"]["MessageDelivery"][];
         };
         TestError: {
-            /** @description A stable code, for programs. */
+            /** @description Stable code, for programs. */
             code: string;
-            /** @description An explanation, for people. */
+            /** @description Explanation, for people. */
             message: string;
         };
         /** @description Result of a webhook test. */
@@ -1391,10 +1391,10 @@ export interface components {
             elapsed_ms: number;
             /**
              * Format: uuid
-             * @description The webhook endpoint.
+             * @description Endpoint that was tested, or the only one with the tested URL; `null` for none or several.
              */
             endpoint_id: string | null;
-            /** @description What went wrong. */
+            /** @description Details of the error, if there was one. */
             error: components["schemas"]["TestError"] | null;
             /**
              * Format: uint16
@@ -1409,7 +1409,7 @@ export interface components {
             /** @description Whether the receiver accepted the test event. */
             ok: boolean;
             /**
-             * @description How it ended.
+             * @description Outcome of the action or attempt.
              * @enum {string}
              */
             outcome: "success" | "failure";
@@ -1432,35 +1432,35 @@ export interface components {
             category: components["schemas"]["Category"];
             /**
              * Format: uuid
-             * @description The channel.
+             * @description Id of the channel, if there is one.
              */
             channel_id: string | null;
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
-            /** @description Who created it. */
+            /** @description Address of the creator. */
             created_by: string;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /**
              * Format: uint32
-             * @description Its number.
+             * @description Sequence number.
              */
             number: number;
-            /** @description The priority. */
+            /** @description Priority of the ticket. */
             priority: components["schemas"]["Priority"];
-            /** @description The status. */
+            /** @description Status. */
             status: components["schemas"]["TicketStatus"];
             /** @description Subject of the ticket. */
             subject: string;
             /**
              * Format: date-time
-             * @description When it last changed.
+             * @description Time of the last change.
              */
             updated_at: string;
         };
@@ -1488,7 +1488,7 @@ export interface components {
             hour?: string | null;
             /**
              * Format: uint64
-             * @description Bytes of media, in and out.
+             * @description Bytes of media received and sent.
              */
             media_bytes: number;
             /**
@@ -1507,138 +1507,138 @@ export interface components {
              */
             webhook_deliveries: number;
         };
-        /** @description A delivery in a list. */
+        /** @description Webhook delivery. */
         WebhookDelivery: {
             /**
              * Format: uint32
-             * @description Attempts so far.
+             * @description Number of attempts so far.
              */
             attempt_count: number;
             /**
              * Format: uuid
-             * @description The channel.
+             * @description Id of the channel, if there is one.
              */
             channel_id: string;
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /**
              * Format: date-time
-             * @description When it was delivered.
+             * @description Time of the delivery; `null` if it was not delivered.
              */
             delivered_at: string | null;
             /**
              * Format: uuid
-             * @description The webhook endpoint.
+             * @description Id of the webhook endpoint, if there is one.
              */
             endpoint_id: string;
-            /** @description The event's name. */
+            /** @description Name of the event. */
             event: components["schemas"]["EventName"];
             /** @description Id of the event: `evt_` and a ULID, by which receivers drop repeated deliveries. */
             event_id: string;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /**
              * Format: date-time
-             * @description When it was last attempted.
+             * @description Start of the last attempt; `null` if there was none.
              */
             last_attempt_at: string | null;
             /**
              * Format: uint16
-             * @description The receiver's status at the last attempt; null when there was no answer.
+             * @description HTTP status of the last attempt; `null` if there was no response.
              */
             last_http_status: number | null;
-            /** @description How the last attempt ended. */
+            /** @description Outcome of the last attempt; `null` if there was none. */
             last_outcome: components["schemas"]["Outcome"] | null;
             /**
              * Format: uint32
-             * @description After how many it is given up.
+             * @description Number of attempts after which the delivery is given up.
              */
             max_attempts: number;
-            /** @description Id of the message in the network; `3EB0` and 36 upper-case hex characters if the gateway created it. */
+            /** @description Id of the message in the network; `null` if the event is not about a message. */
             message_id: string | null;
             /**
              * Format: date-time
-             * @description When it is attempted next.
+             * @description Time of the next attempt; `null` unless `state` is `pending` or `retrying`.
              */
             next_attempt_at: string | null;
-            /** @description Its state. */
+            /** @description State. */
             state: components["schemas"]["DeliveryState"];
-            /** @description The URL. */
+            /** @description URL of the endpoint when the delivery was created. */
             url: string;
         };
         /** @description A delivery with its request and attempts. */
         WebhookDeliveryDetail: {
             /**
              * Format: uint32
-             * @description Attempts so far.
+             * @description Number of attempts so far.
              */
             attempt_count: number;
             /** @description The attempts, oldest first. */
             attempts: components["schemas"]["DeliveryAttempt"][];
             /**
              * Format: uuid
-             * @description The channel.
+             * @description Id of the channel, if there is one.
              */
             channel_id: string;
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /**
              * Format: date-time
-             * @description When it was delivered.
+             * @description Time of the delivery; `null` if it was not delivered.
              */
             delivered_at: string | null;
             /**
              * Format: uuid
-             * @description The webhook endpoint.
+             * @description Id of the webhook endpoint, if there is one.
              */
             endpoint_id: string;
-            /** @description The event's name. */
+            /** @description Name of the event. */
             event: components["schemas"]["EventName"];
             /** @description Id of the event: `evt_` and a ULID, by which receivers drop repeated deliveries. */
             event_id: string;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /**
              * Format: date-time
-             * @description When it was last attempted.
+             * @description Start of the last attempt; `null` if there was none.
              */
             last_attempt_at: string | null;
             /**
              * Format: uint16
-             * @description The receiver's status at the last attempt; null when there was no answer.
+             * @description HTTP status of the last attempt; `null` if there was no response.
              */
             last_http_status: number | null;
-            /** @description How the last attempt ended. */
+            /** @description Outcome of the last attempt; `null` if there was none. */
             last_outcome: components["schemas"]["Outcome"] | null;
             /**
              * Format: uint32
-             * @description After how many it is given up.
+             * @description Number of attempts after which the delivery is given up.
              */
             max_attempts: number;
-            /** @description Id of the message in the network; `3EB0` and 36 upper-case hex characters if the gateway created it. */
+            /** @description Id of the message in the network; `null` if the event is not about a message. */
             message_id: string | null;
             /**
              * Format: date-time
-             * @description When it is attempted next.
+             * @description Time of the next attempt; `null` unless `state` is `pending` or `retrying`.
              */
             next_attempt_at: string | null;
             /** @description The request that is sent to the receiver. */
             request: components["schemas"]["DeliveryRequest"];
-            /** @description Its state. */
+            /** @description State. */
             state: components["schemas"]["DeliveryState"];
-            /** @description The URL. */
+            /** @description URL of the endpoint when the delivery was created. */
             url: string;
         };
         /** @description A webhook endpoint without its secret. */
@@ -1648,23 +1648,23 @@ export interface components {
              * @description The channel whose events the endpoint receives; `null` for all channels of the account.
              */
             channel_id: string | null;
-            /** @description The kind of chats whose events are sent. */
+            /** @description Kind of chats whose events are sent. */
             chat_type_filter: components["schemas"]["ChatTypeFilter"];
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /**
              * Format: uuid
-             * @description The account.
+             * @description Id of the account.
              */
             customer_id: string;
             /** @description Why the gateway disabled the endpoint; `null` if it did not. */
             disabled_reason: components["schemas"]["DisabledReason"] | null;
-            /** @description Whether it is on. */
+            /** @description Whether it is enabled. */
             enabled: boolean;
-            /** @description The names of events. */
+            /** @description Names of the events. */
             events: components["schemas"]["EventFilter"];
             /**
              * Format: date-time
@@ -1679,7 +1679,7 @@ export interface components {
             };
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /**
@@ -1689,7 +1689,7 @@ export interface components {
             last_success_at: string | null;
             /**
              * Format: date-time
-             * @description When it last changed.
+             * @description Time of the last change.
              */
             updated_at: string;
             /** @description The URL. */

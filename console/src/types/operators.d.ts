@@ -8,24 +8,24 @@ export interface components {
          * @enum {string}
          */
         Access: "read" | "write";
-        /** @description Who acted. `kind` is `api_key`, `session`, `operator`, `join_token`, `system` or `unknown`. */
+        /** @description Who performed the action. */
         AuditActor: {
-            /** @description The e-mail address. */
+            /** @description E-mail address of the member; absent if none is known. */
             email?: string | null;
-            /** @description The id of the key or the member. */
+            /** @description Id of the key, member or node, or name of the operator; `null` if none is known. */
             id: string | null;
-            /** @description The first 12 characters of the key, safe to show. */
+            /** @description First 12 characters of the key, safe to show; absent if no key was used. */
             prefix?: string | null;
-            /** @description What kind it is. */
+            /** @description Type: `api_key`, `session`, `operator`, `join_token`, `system` or `unknown`. */
             type: string;
         };
-        /** @description What was acted upon; the label remains when it is deleted. */
+        /** @description Object of the action. */
         AuditTarget: {
-            /** @description Its id. */
+            /** @description Id. */
             id: string;
-            /** @description Its name at that time. */
+            /** @description Name of the object at that time; it remains when the object is deleted. */
             label: string;
-            /** @description What kind it is. */
+            /** @description Type of the object, such as `api_key`. */
             type: string;
         };
         /**
@@ -55,14 +55,14 @@ export interface components {
             began_at: string;
             /**
              * Format: date-time
-             * @description When it ended; null while it has not.
+             * @description End; `null` if it has not ended.
              */
             ended_at: string | null;
             /** @description Id of the backup job, also in the log of the node. */
             job_id: string;
             /** @description Why the backup failed; `null` unless it did. */
             problem: string | null;
-            /** @description Its state. */
+            /** @description State. */
             state: components["schemas"]["BackupState"];
             /** @description Destination of the backup: a folder of the node, or `s3://BUCKET/PREFIX`. */
             to: string;
@@ -95,7 +95,7 @@ export interface components {
             connected: number;
             /**
              * Format: uint
-             * @description How many there are in total.
+             * @description Total number.
              */
             total: number;
         };
@@ -104,7 +104,7 @@ export interface components {
             can_lose_a_node: boolean;
             /** @description Findings, at least one for each check. */
             checks: components["schemas"]["Finding"][];
-            /** @description The status. */
+            /** @description Status. */
             status: components["schemas"]["Condition"];
         };
         ClusterFormat: {
@@ -153,7 +153,7 @@ export interface components {
             };
             /** @description The Raft groups: the shards and the directory. */
             shards: components["schemas"]["ReadyOfAll"];
-            /** @description The status. */
+            /** @description Status. */
             status: components["schemas"]["Condition"];
             /** @description The release of the node that answers. */
             version: string;
@@ -174,41 +174,41 @@ export interface components {
             category: components["schemas"]["Category"];
             /**
              * Format: uuid
-             * @description The channel.
+             * @description Id of the channel, if there is one.
              */
             channel_id: string | null;
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
-            /** @description Who created it. */
+            /** @description Address of the creator. */
             created_by: string;
             /** @description Account that the ticket belongs to. */
             customer: components["schemas"]["CustomerView"];
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /** @description The messages, oldest first. */
             messages: components["schemas"]["MessageView"][];
             /**
              * Format: uint32
-             * @description Its number.
+             * @description Sequence number.
              */
             number: number;
-            /** @description The priority. */
+            /** @description Priority of the ticket. */
             priority: components["schemas"]["Priority"];
             /** @description `X-Request-Id` of the request that the ticket is about; `null` if none was named. */
             request_id: string | null;
-            /** @description The status. */
+            /** @description Status. */
             status: components["schemas"]["TicketStatus"];
             /** @description Subject of the ticket. */
             subject: string;
             /**
              * Format: date-time
-             * @description When it last changed.
+             * @description Time of the last change.
              */
             updated_at: string;
         };
@@ -216,56 +216,56 @@ export interface components {
         CreatedCustomer: {
             /** @description The first key of the account; its secret is shown once. */
             api_key: components["schemas"]["IssuedKey"];
-            /** @description Its channels. */
+            /** @description Number of channels. */
             channels: components["schemas"]["ChannelCounts"];
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /** @description The e-mail address. */
             email: string | null;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
-            /** @description Its rate limits. */
+            /** @description Limits of request rates and storage. */
             limits: components["schemas"]["CustomerLimits"];
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
-            /** @description What the account may use. */
+            /** @description Plan of the account. */
             plan: components["schemas"]["Plan"];
             /** @description Quotas of the plan and their use; only in responses of `/v1/account`. */
             storage?: components["schemas"]["Storage"] | null;
-            /** @description By its name in the IANA database, such as `Europe/Berlin`. */
+            /** @description Time zone by its IANA name, such as `Europe/Berlin`. */
             timezone: string;
         };
         /** @description An account with its present limits. */
         Customer: {
-            /** @description Its channels. */
+            /** @description Number of channels. */
             channels: components["schemas"]["ChannelCounts"];
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /** @description The e-mail address. */
             email: string | null;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
-            /** @description Its rate limits. */
+            /** @description Limits of request rates and storage. */
             limits: components["schemas"]["CustomerLimits"];
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
-            /** @description What the account may use. */
+            /** @description Plan of the account. */
             plan: components["schemas"]["Plan"];
             /** @description Quotas of the plan and their use; only in responses of `/v1/account`. */
             storage?: components["schemas"]["Storage"] | null;
-            /** @description By its name in the IANA database, such as `Europe/Berlin`. */
+            /** @description Time zone by its IANA name, such as `Europe/Berlin`. */
             timezone: string;
         };
         CustomerLimits: {
@@ -273,13 +273,13 @@ export interface components {
             channel: components["schemas"]["BucketRule"];
             /** @description The rate limit of the account. */
             customer: components["schemas"]["BucketRule"];
-            /** @description How much the account may store. */
+            /** @description Storage limits of the account. */
             storage: components["schemas"]["StorageLimits"];
         };
         CustomerView: {
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /** @description Name of the account; `null` once the account's data is removed. */
@@ -293,7 +293,7 @@ export interface components {
             began_at: string;
             /**
              * Format: date-time
-             * @description When it ended; null while it has not.
+             * @description End; `null` if it has not ended.
              */
             ended_at: string | null;
             /**
@@ -311,19 +311,19 @@ export interface components {
             state: "changing" | "resealing" | "keeping" | "ended";
         };
         /**
-         * @description Which way a message went.
+         * @description Direction of a message.
          * @enum {string}
          */
         Direction: "inbound" | "outbound";
         /**
-         * @description Why the gateway itself disabled an endpoint.
+         * @description Why the gateway disabled an endpoint: it answered 410 (`gone`), or it kept failing (`failing`).
          * @enum {string}
          */
         DisabledReason: "gone" | "failing";
         Error: {
             /**
              * ErrorBody
-             * @description What went wrong.
+             * @description Details of the error, if there was one.
              */
             error: {
                 /**
@@ -385,7 +385,7 @@ export interface components {
                 /** @description An explanation for people; it may change. */
                 message: string;
             };
-            /** @description The `X-Request-Id` of the call. */
+            /** @description `X-Request-Id` of the request. */
             request_id: string;
         };
         Figures: {
@@ -469,7 +469,7 @@ export interface components {
             check: "nodes" | "shards" | "replicas" | "lose_a_node" | "leads" | "tasks" | "fsync" | "clock" | "disk" | "slots" | "connections" | "certificates" | "secrets" | "configuration";
             /** @description Severity; with `warning`, nothing is at risk now. */
             level: components["schemas"]["Level"];
-            /** @description An explanation, for people. */
+            /** @description Explanation, for people. */
             message: string;
             /**
              * Format: uint64
@@ -485,7 +485,7 @@ export interface components {
          */
         Format: number;
         /**
-         * @description The state of a Raft group.
+         * @description State of a Raft group.
          * @enum {string}
          */
         GroupState: "no_leader" | "ok" | "degraded";
@@ -495,7 +495,7 @@ export interface components {
              * @description The node that answers.
              */
             node: number;
-            /** @description The status. */
+            /** @description Status. */
             status: string;
             /** @description The release of the node that answers. */
             version: string;
@@ -509,7 +509,7 @@ export interface components {
             channel_id: string | null;
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /** @description How the key was created. */
@@ -521,17 +521,17 @@ export interface components {
             created_by_key_id: string | null;
             /**
              * Format: uuid
-             * @description The account.
+             * @description Id of the account.
              */
             customer_id: string;
             /**
              * Format: date-time
-             * @description When it expires.
+             * @description Time of expiry, if there is one.
              */
             expires_at: string | null;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /**
@@ -539,7 +539,7 @@ export interface components {
              * @description Time of the last use, within five minutes; `null` if there was none.
              */
             last_used_at: string | null;
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
             /** @description The first 12 characters of the key, safe to show. */
             prefix: string;
@@ -548,12 +548,12 @@ export interface components {
              * @description Time when the key was revoked; `null` if it was not.
              */
             revoked_at: string | null;
-            /** @description What it grants, such as `messages.read`; an empty list grants everything. */
+            /** @description Scopes of the key, such as `messages.read`; an empty list grants everything. */
             scopes: string[];
             /** @description The whole key; it is shown only once. */
             secret: string;
             /**
-             * @description The status.
+             * @description Status.
              * @enum {string}
              */
             status: "active" | "expired" | "revoked";
@@ -561,7 +561,7 @@ export interface components {
         JoinToken: {
             /**
              * Format: date-time
-             * @description When it expires.
+             * @description Time of expiry, if there is one.
              */
             expires_at: string;
             /** @description The join token; it is shown only once. */
@@ -581,7 +581,7 @@ export interface components {
         LayoutChange: {
             /**
              * Format: uint16
-             * @description How many moves run at a time.
+             * @description Number of moves that run at a time.
              */
             at_once: number;
             /** @description Whether the cluster began it: to restore the number of replicas, or as a node had much more load than others. */
@@ -603,14 +603,14 @@ export interface components {
             done: number;
             /**
              * Format: date-time
-             * @description When it ended; null while it has not.
+             * @description End; `null` if it has not ended.
              */
             ended_at: string | null;
             /** @description The moves, each of one shard. */
             moves: components["schemas"]["Move"][];
             /**
              * Format: uint64
-             * @description Its number.
+             * @description Sequence number.
              */
             number: number;
             /**
@@ -619,7 +619,7 @@ export interface components {
              */
             running: number;
             /**
-             * @description Its state.
+             * @description State.
              * @enum {string}
              */
             state: "running" | "done" | "cancelled";
@@ -691,31 +691,31 @@ export interface components {
         };
         /** @description Why a message failed. */
         MessageError: {
-            /** @description A stable code, for programs. */
+            /** @description Stable code, for programs. */
             code: string;
-            /** @description An explanation, for people. */
+            /** @description Explanation, for people. */
             message: string;
         };
         /**
-         * @description The status of a stored message; an outbound one only moves forward.
+         * @description Status of a stored message; that of an outbound one only moves forward.
          * @enum {string}
          */
         MessageStatus: "queued" | "sent" | "delivered" | "read" | "played" | "failed" | "received";
         MessageTrace: {
             /**
              * Format: uuid
-             * @description The channel.
+             * @description Id of the channel, if there is one.
              */
             channel_id: string;
             /** @description The channel's name. */
             channel_name: string;
-            /** @description The caller's own reference, which is returned in the response and in `message.sent`. */
+            /** @description The caller's own reference, which the response and `message.sent` repeat. */
             client_ref: string | null;
             /** @description Value of the header `X-Gateway-Correlation-Id`. */
             correlation_id: string;
             /**
              * Format: uuid
-             * @description The account.
+             * @description Id of the account.
              */
             customer_id: string;
             /** @description Whether it was received or sent. */
@@ -725,9 +725,9 @@ export interface components {
              * @description Term of the owner's leadership, which fences off earlier owners.
              */
             epoch: number;
-            /** @description What went wrong. */
+            /** @description Details of the error, if there was one. */
             error: components["schemas"]["MessageError"] | null;
-            /** @description Who wrote it: the phone address when it is known, otherwise the linked-device address. */
+            /** @description Author, buyer or caller: the phone address if known, otherwise the linked-device address. */
             from: string;
             /** @description Id of the message in the network; `3EB0` and 36 upper-case hex characters if the gateway created it. */
             message_id: string;
@@ -740,38 +740,38 @@ export interface components {
             request_id: string | null;
             /**
              * Format: uint16
-             * @description The shard that holds the channel.
+             * @description Number of the shard.
              */
             shard: number;
-            /** @description The status. */
+            /** @description Status. */
             status: components["schemas"]["MessageStatus"];
             /** @description What happened to the message, in order of time. */
             steps: components["schemas"]["TraceStep"][];
-            /** @description The recipient: an address, or the digits of a number. */
+            /** @description Address of the recipient, or the digits of a phone number. */
             to: string;
-            /** @description What kind it is. */
+            /** @description Type. */
             type: string;
         };
         MessageView: {
-            /** @description Who wrote it. */
+            /** @description Author of the message. */
             author: components["schemas"]["Author"];
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
-            /** @description What was written. */
+            /** @description Text of the message. */
             message: string;
         };
         Move: {
             /**
              * Format: date-time
-             * @description When it began; null while it waits.
+             * @description Start; `null` while it waits.
              */
             began_at: string | null;
             /**
@@ -782,7 +782,7 @@ export interface components {
             copied_bytes: number | null;
             /**
              * Format: date-time
-             * @description When it ended; null while it has not.
+             * @description End; `null` if it has not ended.
              */
             ended_at: string | null;
             /** @description Nodes that hold the replicas before the move. */
@@ -794,10 +794,10 @@ export interface components {
             leader: number;
             /**
              * Format: uint16
-             * @description The shard that holds the channel.
+             * @description Number of the shard.
              */
             shard: number;
-            /** @description Its state. */
+            /** @description State. */
             state: components["schemas"]["MoveState"];
             /** @description Nodes that hold the replicas after the move. */
             to: number[];
@@ -816,7 +816,7 @@ export interface components {
             from: number;
             /**
              * Format: uint16
-             * @description The shard that holds the channel.
+             * @description Number of the shard.
              */
             shard: number;
             /**
@@ -862,7 +862,7 @@ export interface components {
             fsync_p99_ms: number | null;
             /**
              * Format: uint64
-             * @description Its id.
+             * @description Id.
              */
             id: number;
             /**
@@ -909,7 +909,7 @@ export interface components {
              */
             started_at: string | null;
             /**
-             * @description Its state.
+             * @description State.
              * @enum {string}
              */
             state: "ready" | "draining" | "down";
@@ -931,7 +931,7 @@ export interface components {
             votes: boolean;
             /**
              * Format: uint32
-             * @description Its share of the shards, relative to the other nodes.
+             * @description Share of the shards, relative to the other nodes.
              */
             weight: number;
             /** @description Zone of the node; replicas are spread over zones. */
@@ -962,7 +962,7 @@ export interface components {
         NodeFigures: {
             /**
              * Format: uint64
-             * @description The node.
+             * @description Id of the node.
              */
             node_id: number;
             /** @description Figures of each step, oldest first. */
@@ -997,12 +997,12 @@ export interface components {
             load_after: number;
             /**
              * Format: uint64
-             * @description The node.
+             * @description Id of the node.
              */
             node_id: number;
             /**
              * Format: uint32
-             * @description Its share of the shards, relative to the other nodes.
+             * @description Share of the shards, relative to the other nodes.
              */
             weight: number;
         };
@@ -1010,7 +1010,7 @@ export interface components {
         NodeRelease: {
             /**
              * Format: uint64
-             * @description Its id.
+             * @description Id.
              */
             id: number;
             /** @description Highest format that the node understands; `null` while it does not answer. */
@@ -1054,7 +1054,7 @@ export interface components {
             fsync_p99_ms: number | null;
             /**
              * Format: uint64
-             * @description Its id.
+             * @description Id.
              */
             id: number;
             /**
@@ -1103,7 +1103,7 @@ export interface components {
              */
             started_at: string | null;
             /**
-             * @description Its state.
+             * @description State.
              * @enum {string}
              */
             state: "ready" | "draining" | "down";
@@ -1125,7 +1125,7 @@ export interface components {
             votes: boolean;
             /**
              * Format: uint32
-             * @description Its share of the shards, relative to the other nodes.
+             * @description Share of the shards, relative to the other nodes.
              */
             weight: number;
             /** @description Zone of the node; replicas are spread over zones. */
@@ -1138,7 +1138,7 @@ export interface components {
             master_keys: string[] | null;
             /**
              * Format: uint64
-             * @description The node.
+             * @description Id of the node.
              */
             node_id: number;
         };
@@ -1155,7 +1155,7 @@ export interface components {
             nodes: number;
         };
         /**
-         * @description Where a node is in its life cycle.
+         * @description Stage of a node's life cycle.
          * @enum {string}
          */
         NodeState: "active" | "joining" | "draining" | "leaving";
@@ -1163,11 +1163,11 @@ export interface components {
         OwnedEntry: {
             /** @description What was done, such as `key.issued`. */
             action: string;
-            /** @description Who did it. */
+            /** @description Who performed the action. */
             actor: components["schemas"]["AuditActor"];
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /**
@@ -1181,17 +1181,17 @@ export interface components {
             };
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /** @description IP address of the client; `null` if there is none, or if the entry covers several. */
             ip: string | null;
             /**
-             * @description How it ended.
+             * @description Outcome of the action or attempt.
              * @enum {string}
              */
             outcome: "success" | "failure";
-            /** @description The `X-Request-Id` of the call. */
+            /** @description `X-Request-Id` of the request. */
             request_id: string | null;
             /** @description What was acted upon; `null` if nothing was. */
             target: components["schemas"]["AuditTarget"] | null;
@@ -1207,7 +1207,7 @@ export interface components {
             channel_id: string | null;
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /** @description How the key was created. */
@@ -1219,19 +1219,19 @@ export interface components {
             created_by_key_id: string | null;
             /**
              * Format: uuid
-             * @description The account.
+             * @description Id of the account.
              */
             customer_id: string;
             /** @description Name of the account; `null` once the account's data is removed. */
             customer_name: string | null;
             /**
              * Format: date-time
-             * @description When it expires.
+             * @description Time of expiry, if there is one.
              */
             expires_at: string | null;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /**
@@ -1239,7 +1239,7 @@ export interface components {
              * @description Time of the last use, within five minutes; `null` if there was none.
              */
             last_used_at: string | null;
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
             /** @description The first 12 characters of the key, safe to show. */
             prefix: string;
@@ -1248,10 +1248,10 @@ export interface components {
              * @description Time when the key was revoked; `null` if it was not.
              */
             revoked_at: string | null;
-            /** @description What it grants, such as `messages.read`; an empty list grants everything. */
+            /** @description Scopes of the key, such as `messages.read`; an empty list grants everything. */
             scopes: string[];
             /**
-             * @description The status.
+             * @description Status.
              * @enum {string}
              */
             status: "active" | "expired" | "revoked";
@@ -1262,39 +1262,39 @@ export interface components {
             category: components["schemas"]["Category"];
             /**
              * Format: uuid
-             * @description The channel.
+             * @description Id of the channel, if there is one.
              */
             channel_id: string | null;
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
-            /** @description Who created it. */
+            /** @description Address of the creator. */
             created_by: string;
             /** @description Account that the ticket belongs to. */
             customer: components["schemas"]["CustomerView"];
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /**
              * Format: uint32
-             * @description Its number.
+             * @description Sequence number.
              */
             number: number;
-            /** @description The priority. */
+            /** @description Priority of the ticket. */
             priority: components["schemas"]["Priority"];
             /** @description `X-Request-Id` of the request that the ticket is about; `null` if none was named. */
             request_id: string | null;
-            /** @description The status. */
+            /** @description Status. */
             status: components["schemas"]["TicketStatus"];
             /** @description Subject of the ticket. */
             subject: string;
             /**
              * Format: date-time
-             * @description When it last changed.
+             * @description Time of the last change.
              */
             updated_at: string;
         };
@@ -1302,12 +1302,12 @@ export interface components {
         PlacedChannel: {
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /**
              * Format: uuid
-             * @description The account.
+             * @description Id of the account.
              */
             customer_id: string;
             /**
@@ -1317,7 +1317,7 @@ export interface components {
             epoch: number | null;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /**
@@ -1329,23 +1329,23 @@ export interface components {
             metadata: {
                 [key: string]: unknown;
             };
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
             /**
              * Format: uint64
              * @description Node that owns the channel; `null` while the channel has never been used.
              */
             node_id: number | null;
-            /** @description The phone number, as digits. */
+            /** @description Phone number as digits. */
             phone_number: string | null;
             /** @description Nodes that hold a replica of the shard. */
             replicas: number[];
             /**
              * Format: uint16
-             * @description The shard that holds the channel.
+             * @description Number of the shard.
              */
             shard: number | null;
-            /** @description The status. */
+            /** @description Status. */
             status: components["schemas"]["Status"];
             /**
              * @description Reason of the status, once something has happened to the channel; only for operators, and in lists requested
@@ -1354,7 +1354,7 @@ export interface components {
             status_reason?: components["schemas"]["Reason"] | null;
             /**
              * Format: date-time
-             * @description When it last changed.
+             * @description Time of the last change.
              */
             updated_at: string;
         };
@@ -1375,31 +1375,31 @@ export interface components {
             settled: boolean;
             /**
              * Format: uint16
-             * @description The shard that holds the channel.
+             * @description Number of the shard.
              */
             shard: number;
         };
         Plan: {
             /**
              * Format: uint32
-             * @description The maximum number of channels; null for no limit.
+             * @description Maximum number of channels; `null` for none.
              */
             channel_limit: number | null;
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
             /**
              * Format: date-time
-             * @description Since when a payment is overdue.
+             * @description Time since which a payment is overdue; `null` if none is.
              */
             overdue_since: string | null;
             /**
-             * @description The status.
+             * @description Status.
              * @enum {string}
              */
             status: "self_hosted" | "active" | "trial" | "past_due" | "cancelled";
             /**
              * Format: date-time
-             * @description When the trial ends.
+             * @description End of the trial; `null` for none.
              */
             trial_ends_at: string | null;
         };
@@ -1423,7 +1423,7 @@ export interface components {
                 [key: string]: string;
             };
             /**
-             * @description The status.
+             * @description Status.
              * @enum {string}
              */
             status: "ready" | "not_ready";
@@ -1436,7 +1436,7 @@ export interface components {
             ready: number;
             /**
              * Format: uint
-             * @description How many there are in total.
+             * @description Total number.
              */
             total: number;
         };
@@ -1458,7 +1458,7 @@ export interface components {
             lag: number | null;
             /**
              * Format: uint64
-             * @description The node.
+             * @description Id of the node.
              */
             node_id: number;
             /**
@@ -1471,7 +1471,7 @@ export interface components {
              * @description Bytes of a snapshot that the leader has sent to the replica so far; `null` if it sends none.
              */
             sent_bytes: number | null;
-            /** @description Its state. */
+            /** @description State. */
             state: components["schemas"]["ReplicaState"];
         };
         ReplicaHash: {
@@ -1482,7 +1482,7 @@ export interface components {
             applied: number;
             /**
              * Format: uint64
-             * @description The node.
+             * @description Id of the node.
              */
             node_id: number;
             /**
@@ -1494,7 +1494,7 @@ export interface components {
             state_hash: string;
         };
         /**
-         * @description The state of a replica.
+         * @description State of a replica.
          * @enum {string}
          */
         ReplicaState: "ok" | "behind" | "stopped" | "silent";
@@ -1569,11 +1569,11 @@ export interface components {
             channels: number;
             /**
              * Format: uint16
-             * @description Its id.
+             * @description Id.
              */
             id: number;
             /**
-             * @description What kind it is.
+             * @description Kind.
              * @enum {string}
              */
             kind: "directory" | "shard";
@@ -1586,7 +1586,7 @@ export interface components {
             replicas: components["schemas"]["Replica"][];
             /** @description Whether the leader reports that it cannot commit what it has proposed. */
             stalled: boolean;
-            /** @description Its state. */
+            /** @description State. */
             state: components["schemas"]["GroupState"];
             /**
              * Format: uint64
@@ -1633,7 +1633,7 @@ export interface components {
             keys: number;
             /**
              * Format: uint64
-             * @description Labels of one channel.
+             * @description Labels per channel.
              */
             labels: number;
             /**
@@ -1655,7 +1655,7 @@ export interface components {
         StuckEndpoint: {
             /**
              * Format: uuid
-             * @description The account.
+             * @description Id of the account.
              */
             customer_id: string;
             /** @description Name of the account; `null` once the account's data is removed. */
@@ -1664,7 +1664,7 @@ export interface components {
             disabled_reason: components["schemas"]["DisabledReason"] | null;
             /**
              * Format: uuid
-             * @description The webhook endpoint.
+             * @description Id of the webhook endpoint, if there is one.
              */
             endpoint_id: string;
             /**
@@ -1729,11 +1729,11 @@ export interface components {
             };
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /**
-             * @description What kind it is.
+             * @description Kind.
              * @enum {string}
              */
             kind: "node" | "lead" | "layout" | "check" | "backup" | "release" | "secrets";
@@ -1763,7 +1763,7 @@ export interface components {
             detail: string;
             /**
              * Format: uuid
-             * @description The webhook endpoint.
+             * @description Id of the webhook endpoint, if there is one.
              */
             endpoint_id: string | null;
             /**
@@ -1775,12 +1775,12 @@ export interface components {
         User: {
             /**
              * Format: date-time
-             * @description When it was created.
+             * @description Time of creation.
              */
             created_at: string;
             /**
              * Format: uuid
-             * @description The account.
+             * @description Id of the account.
              */
             customer_id: string;
             /** @description The e-mail address. */
@@ -1789,7 +1789,7 @@ export interface components {
             email_verified: boolean;
             /**
              * Format: uuid
-             * @description Its id.
+             * @description Id.
              */
             id: string;
             /**
@@ -1797,7 +1797,7 @@ export interface components {
              * @description Time of the member's last login; `null` before the first.
              */
             last_login_at: string | null;
-            /** @description What the member may do. */
+            /** @description Role of the member, which determines the permissions. */
             role: components["schemas"]["Role"];
         };
     };

@@ -64,17 +64,17 @@ pub struct SealedKey {
     pub sealed: Vec<u8>,
 }
 
-/// Where a node is in its life cycle.
+/// Stage of a node's life cycle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeState {
-    /// Let in by a token, and not started yet.
+    /// Admitted by a token, and not started yet.
     Joining,
     #[default]
     Active,
-    /// Keeps its replicas and leads nothing, so that it can stop without anybody noticing.
+    /// Keeps its replicas and leads nothing, so that it can stop without an interruption.
     Draining,
-    /// Its replicas go elsewhere; then it is removed.
+    /// Its replicas move to other nodes; then the node is removed.
     Leaving,
 }
 
@@ -224,7 +224,7 @@ pub struct EndpointRecord {
     pub updated_at: Timestamp,
 }
 
-/// Why the gateway itself disabled an endpoint.
+/// Why the gateway disabled an endpoint: it answered 410 (`gone`), or it kept failing (`failing`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DisabledReason {
@@ -283,16 +283,18 @@ impl AuditEntry {
     }
 }
 
-/// Who acted. `kind` is `api_key`, `session`, `operator`, `join_token`, `system` or `unknown`.
+/// Who performed the action.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditActor {
+    /// Type: `api_key`, `session`, `operator`, `join_token`, `system` or `unknown`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The id of the key or the member.
+    /// Id of the key, member or node, or name of the operator; `null` if none is known.
     pub id: Option<String>,
-    /// The first 12 characters of the key, safe to show.
+    /// First 12 characters of the key, safe to show; absent if no key was used.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub prefix: Option<String>,
+    /// E-mail address of the member; absent if none is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub email: Option<String>,
 }
@@ -313,13 +315,14 @@ impl AuditActor {
     }
 }
 
-/// What was acted upon; the label remains when it is deleted.
+/// Object of the action.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditTarget {
+    /// Type of the object, such as `api_key`.
     #[serde(rename = "type")]
     pub kind: String,
     pub id: String,
-    /// Its name at that time.
+    /// Name of the object at that time; it remains when the object is deleted.
     pub label: String,
 }
 

@@ -42,9 +42,9 @@ pub struct TicketRecord {
 #[schemars(rename = "MessageView", description = "")]
 pub struct TicketMessage {
     pub id: TicketMessageId,
-    /// Who wrote it.
+    /// Author of the message.
     pub author: Author,
-    /// What was written.
+    /// Text of the message.
     pub message: String,
     pub created_at: Timestamp,
 }

@@ -13,7 +13,7 @@ const HOUR_MILLIS: i64 = 3_600_000;
 const HOURS_OF_DAY: u32 = 24;
 
 model::words! {
-    /// Which way a message went.
+    /// Direction of a message.
     #[derive(JsonSchema)]
     Direction {
         Inbound = "inbound",

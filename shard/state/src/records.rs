@@ -122,26 +122,27 @@ impl ChannelStanding {
     pub const UNTOUCHED: Self = Self { status: Status::Pending, deleted: false };
 }
 
-/// A change of a channel's status, as `GET .../status-history` shows it.
+/// Change of a channel's status.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusChange {
-    /// The status before.
+    /// Status before the change.
     pub from: Status,
-    /// The status after.
+    /// Status after the change.
     pub to: Status,
     pub reason: Reason,
-    /// When it happened.
+    /// Time of the change.
     pub at: Timestamp,
+    /// Node that owned the channel.
     pub node_id: NodeId,
-    /// The term of the owner's leadership, which fences what an earlier one does.
+    /// Term of the owner's leadership, which fences off earlier owners.
     pub epoch: Epoch,
-    /// Of a ban whose end the network has announced.
+    /// Details of a ban whose end the network has announced; otherwise absent.
     // Written by format 3 and later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<StatusDetails>,
 }
 
-/// Where a row came from.
+/// Origin of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -151,7 +152,7 @@ pub enum Source {
 }
 
 model::words! {
-    /// The status of a stored message; an outbound one only moves forward.
+    /// Status of a stored message; that of an outbound one only moves forward.
     #[derive(PartialOrd, Ord, JsonSchema)]
     MessageStatus {
         Queued = "queued",

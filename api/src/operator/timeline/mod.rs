@@ -23,11 +23,11 @@ use crate::route::{GET, Route};
 pub fn routes() -> Vec<Route> {
     vec![
         Route::operator(GET, "/v1/admin/timeline", list)
-            .doc("list_timeline", "List what happened to the cluster, the newest first")
+            .doc("list_timeline", "List the history of the cluster, the newest first")
             .about(
-                "Nodes that came and went, shards that were taken over, changes of the layout, checks that changed, \
-                 backups, releases and keys. A node or a check that changes again and again is listed six times an \
-                 hour, and then every ten minutes.",
+                "Contains nodes that came and went, shards that were taken over, changes of the layout, checks that \
+                 changed, backups, releases and keys. A node or a check that changes again and again is listed six \
+                 times an hour, and then every ten minutes.",
             )
             .query(asked)
             .page::<TimelineEntry>(),

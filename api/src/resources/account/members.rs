@@ -30,7 +30,7 @@ pub fn routes() -> Vec<Route> {
             .doc("list_members", "List the account's members")
             .list::<Member>(),
         Route::account(POST, "/v1/account/members", invite)
-            .doc("invite_member", "Invite somebody to the account")
+            .doc("invite_member", "Invite a person to the account")
             .about(
                 "For owners and admins; only owners can invite an owner. An e-mail is sent to the address, or, if the \
                  deployment sends no mail, the response has the token to give to the invited person. The token works \
@@ -39,13 +39,13 @@ pub fn routes() -> Vec<Route> {
             .body(parse_invitation, json!({ "email": "ben@example.com", "role": "member" }))
             .created::<InvitedMember>(),
         Route::account(POST, "/v1/account/members/{user_id}/invitation", invite_again)
-            .doc("invite_member_again", "Invite a member again who has not accepted yet")
-            .about("The former token is no longer valid.")
+            .doc("invite_member_again", "Repeat an invitation that is not accepted yet")
+            .about("The previous token is no longer valid.")
             .ok::<InvitedMember>()
             .errors(&[E::NoOp]),
         Route::account(PATCH, "/v1/account/members/{user_id}", patch)
             .doc("update_member", "Change a member's role")
-            .about("For owners and admins, but not of oneself; only owners can make somebody an owner, or change one.")
+            .about("For owners and admins, except for their own role; only owners can appoint or change an owner.")
             .body(parse_change, json!({ "role": "viewer" }))
             .ok::<Member>(),
         Route::account(DELETE, "/v1/account/members/{user_id}", delete)

@@ -51,7 +51,7 @@ fn own_routes() -> Vec<Route> {
             .accepted::<AccountView>(),
         Route::account(GET, "/v1/account/usage", usage::show).also(usage::described),
         Route::account(GET, "/v1/account/audit-log", audit_log::list)
-            .doc("list_audit_log", "List who did what, the newest first")
+            .doc("list_audit_log", "List the account's audit log, the newest first")
             .query(|query| audit_log::AuditParameters::of(query, ListId::only()))
             .page::<audit_log::AuditView>(),
     ]

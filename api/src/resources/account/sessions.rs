@@ -19,14 +19,14 @@ pub fn routes() -> Vec<Route> {
     // All of these routes require a dashboard session.
     let routes = [
         Route::account(GET, "/v1/account/sessions", list)
-            .doc("list_sessions", "List one's own logins")
-            .about("Those that have not ended, the newest first. A token of another issuer belongs to no login.")
+            .doc("list_sessions", "List one's own sessions")
+            .about("Sessions that have not ended, the newest first. A token of another issuer belongs to no session.")
             .list::<Session>(),
         Route::account(DELETE, "/v1/account/sessions", end_all)
-            .doc("end_sessions", "End all of one's own logins, this one too")
+            .doc("end_sessions", "End all of one's own sessions, including this one")
             .no_content(),
         Route::account(DELETE, "/v1/account/sessions/{session_id}", end)
-            .doc("end_session", "End one of one's own logins")
+            .doc("end_session", "End one of one's own sessions")
             .no_content(),
     ];
     routes.map(Route::session).into()

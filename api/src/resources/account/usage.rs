@@ -50,11 +50,11 @@ pub struct Usage {
 /// The route's documentation.
 pub fn described(route: Route) -> Route {
     route
-        .doc("get_account_usage", "Get what the account has used, by day, by day and channel, or by hour")
+        .doc("get_account_usage", "Get the account's usage by day, by day and channel, or by hour")
         .about(
-            "Days are those of UTC, both ends included, 93 at most; without `from` and `to` the last 30. By day, each day of \
-             the range has a row; by channel, only those on which the channel was used. By hour, each hour of the range until now, of 7 days at most and without \
-             `from` and `to` of the last 7. Deleted channels count.",
+            "Days are those of UTC, both ends included, 93 at most; without `from` and `to` the last 30. By day, each \
+             day of the range has a row; by channel, only those on which the channel was used. By hour, each hour of \
+             the range until now, of 7 days at most and without `from` and `to` of the last 7. Deleted channels count.",
         )
         .query(|query| UsageParameters::read(query, Day::of(Timestamp::now())))
         .list::<Usage>()

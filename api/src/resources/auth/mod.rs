@@ -55,7 +55,7 @@ pub fn routes() -> Vec<Route> {
             .errors(&[E::AuthInvalid, E::AuthExpired]),
         Route::public(POST, "/v1/auth/verify-email/resend", sign_up::resend)
             .doc("resend_verification", "Send the e-mail with the token again")
-            .about("To the address in the body; with a session's token and no body, to the session's member.")
+            .about("Sends to the address in the body; with a session's token and no body, to the session's member.")
             .optional_body(sign_up::parse_email, json!({ "email": EMAIL }))
             .accepted::<Nothing>()
             .errors(&SESSION)

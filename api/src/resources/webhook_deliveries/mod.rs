@@ -44,7 +44,7 @@ pub fn routes() -> Vec<Route> {
             .page::<DeliveryRecord>(),
         Route::account(POST, "/v1/webhook-endpoints/{id}/recover", again::recover)
             .doc("recover_deliveries", "Make many deliveries of an endpoint again")
-            .about("With `dry_run` it only returns how many there would be.")
+            .about("With `dry_run`, it only counts them.")
             .body(
                 |body| Recovery::parse(body, Timestamp(0)),
                 json!({ "since": "2026-01-01T00:00:00.000Z", "states": ["exhausted"] }),

@@ -15,7 +15,7 @@ use super::running::Running;
 use crate::keys;
 use crate::records::{ATTEMPTS_KEPT, AttemptRow, AttemptTrigger, DeliveryRow, EventRow, decode};
 
-/// A delivery in a list.
+/// Webhook delivery.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "WebhookDelivery")]
 pub struct DeliveryRecord {
@@ -24,22 +24,24 @@ pub struct DeliveryRecord {
     pub channel_id: ChannelId,
     pub event: EventName,
     pub event_id: EventId,
+    /// Id of the message in the network; `null` if the event is not about a message.
     pub message_id: Option<MessageId>,
+    /// URL of the endpoint when the delivery was created.
     pub url: String,
     pub state: DeliveryState,
-    /// Attempts so far.
+    /// Number of attempts so far.
     pub attempt_count: u32,
-    /// After how many it is given up.
+    /// Number of attempts after which the delivery is given up.
     pub max_attempts: u32,
-    /// The receiver's status at the last attempt; null when there was no answer.
+    /// HTTP status of the last attempt; `null` if there was no response.
     pub last_http_status: Option<u16>,
-    /// How the last attempt ended.
+    /// Outcome of the last attempt; `null` if there was none.
     pub last_outcome: Option<Outcome>,
-    /// When it was last attempted.
+    /// Start of the last attempt; `null` if there was none.
     pub last_attempt_at: Option<Timestamp>,
-    /// When it is attempted next.
+    /// Time of the next attempt; `null` unless `state` is `pending` or `retrying`.
     pub next_attempt_at: Option<Timestamp>,
-    /// When it was delivered.
+    /// Time of the delivery; `null` if it was not delivered.
     pub delivered_at: Option<Timestamp>,
     pub created_at: Timestamp,
 }
@@ -81,28 +83,29 @@ pub struct DeliveryDetail {
     pub attempts: Vec<AttemptView>,
 }
 
-/// One attempt.
+/// Attempt of a webhook delivery.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "DeliveryAttempt")]
 pub struct AttemptView {
     pub number: u32,
-    /// Whether it was due, or asked for by hand.
+    /// `scheduled` if the attempt was due, `manual` if it was requested.
     pub trigger: AttemptTrigger,
-    /// When it began.
+    /// Start of the attempt.
     pub started_at: Timestamp,
-    /// From the request to the first byte of the answer, in milliseconds.
+    /// Time from the request to the first byte of the response, in milliseconds; `0` if there was no response.
     pub latency_ms: u64,
-    /// The whole attempt, with DNS, TLS and body, in milliseconds.
+    /// Time of the whole attempt, with DNS, TLS and body, in milliseconds.
     pub elapsed_ms: u64,
     pub outcome: Outcome,
-    /// The receiver's status; null or 0 when there was no answer.
+    /// HTTP status of the receiver; `null` if there was no response.
     pub http_status: Option<u16>,
-    /// The headers of the receiver's answer, 20 at most.
+    /// Headers of the response, at most 20.
     pub response_headers: BTreeMap<String, String>,
-    /// What the receiver answered, cut after 4,096 characters.
+    /// First 4,096 characters of the response body; `null` if it is empty or was not stored.
     pub response_body: Option<String>,
-    /// The address that was called.
+    /// IP address that was called; `null` if none was.
     pub remote_ip: Option<String>,
+    /// Why the attempt failed; `null` if it succeeded.
     pub error: Option<String>,
 }
 
@@ -138,7 +141,7 @@ impl DeliveryDetail {
     }
 }
 
-/// A delivery as a history row shows it.
+/// Webhook delivery that carried a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "MessageDelivery")]
 pub struct DeliveryView {
@@ -147,15 +150,15 @@ pub struct DeliveryView {
     pub event: EventName,
     pub event_id: EventId,
     pub state: DeliveryState,
-    /// Attempts so far.
+    /// Number of attempts so far.
     pub attempt_count: u32,
-    /// The receiver's status at the last attempt; null when there was no answer.
+    /// HTTP status of the last attempt; `null` if there was no response.
     pub last_http_status: Option<u16>,
-    /// When it was last attempted.
+    /// Start of the last attempt; `null` if there was none.
     pub last_attempt_at: Option<Timestamp>,
-    /// When it was delivered.
+    /// Time of the delivery; `null` if it was not delivered.
     pub delivered_at: Option<Timestamp>,
-    /// When it is attempted next.
+    /// Time of the next attempt; `null` if none is scheduled.
     pub next_attempt_at: Option<Timestamp>,
 }
 

@@ -64,49 +64,54 @@ pub struct Page {
     pub frontier: Option<Place>,
 }
 
-/// A row as the interface shows it: every field always present.
+/// Stored message; every field is always present.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StoredMessage {
     pub id: RowId,
     pub message_id: MessageId,
     pub channel_id: ChannelId,
     pub direction: Direction,
-    /// Whether the API sent it, the phone itself, or it came from the network.
+    /// Origin: sent through the API (`api`), sent from the phone (`device`), or received (`network`).
     pub source: Source,
     pub chat_id: Address,
     pub is_group: bool,
     pub from: Address,
     /// Whether `from` is a phone address.
     pub from_resolved: bool,
-    /// The linked-device address, where the network gave one.
+    /// Linked-device address of the sender; `null` if the network gave none.
     pub from_lid: Option<Address>,
-    /// The phone address, where it is known.
+    /// Phone address of the sender; `null` if unknown.
     pub from_phone: Option<Address>,
+    /// Address of the recipient; the channel's own for direct messages that it received.
     pub to: Address,
     pub participant: Option<Address>,
-    /// The sender's own name for itself.
+    /// Name that the sender uses; `null` if unknown.
     pub push_name: Option<String>,
     #[serde(rename = "type")]
     pub kind: String,
+    /// Text, caption, or new text of an edit; `null` if there is none, or if it was not stored.
     pub text: Option<String>,
     pub media: Option<MediaRef>,
     pub message_key: Option<MessageKey>,
+    /// Emoji of a reaction, empty if it was removed; `null` for other types.
     pub emoji: Option<String>,
-    /// The message that this one replies to.
+    /// Id of the message that this one replies to; `null` if it is no reply.
     pub quoted_message_id: Option<MessageId>,
-    /// What else there is of the type: a location, contacts, a poll, an order, receipts.
+    /// Further fields, such as a location, contacts, a poll, an order or receipts; `null` if there are none.
     pub content: Option<serde_json::Value>,
     pub client_ref: Option<String>,
     pub status: MessageStatus,
-    /// Since when it has this status.
+    /// Time when the message reached this status.
     pub status_at: Timestamp,
+    /// Why the message failed; `null` unless `status` is `failed`.
     pub error: Option<MessageError>,
+    /// `X-Request-Id` of the send; `null` if the message was not sent through the API.
     pub request_id: Option<String>,
-    /// The value of `X-Gateway-Correlation-Id`.
+    /// Value of the header `X-Gateway-Correlation-Id`.
     pub correlation_id: String,
-    /// When it happened, as the network says.
+    /// Time of the message in the network.
     pub occurred_at: Timestamp,
     pub created_at: Timestamp,
-    /// The deliveries that carried it.
+    /// Webhook deliveries that carried the message.
     pub webhook_deliveries: Vec<DeliveryView>,
 }

@@ -15,14 +15,14 @@ pub const GONE_KEPT: Duration = Duration::from_secs(365 * 86_400);
 pub const DELETED_KEPT: Duration = Duration::from_secs(48 * 3600);
 
 model::words! {
-    /// Where media came from.
+    /// Origin of media.
     #[derive(JsonSchema)]
     MediaDirection {
         /// Uploaded, or fetched from a URL, to be sent later.
         Upload = "upload",
-        /// Came with a message.
+        /// Received with a message.
         Inbound = "inbound",
-        /// Fetched for one send. Not listed unless asked for.
+        /// Fetched for one send; listed only on request.
         Outbound = "outbound",
     }
 }
