@@ -57,10 +57,9 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
         "newsletter_id" => (of_network(), "Address of the newsletter"),
         "lid" => (person(), "Linked-device address, or its digits"),
         "digits" => (text_of(MAX_DIGITS, "^[0-9]{3,15}$"), "Digits of the phone number"),
-        "server_id" => (
-            json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
-            "Number of the message in the newsletter",
-        ),
+        "server_id" => {
+            (json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }), "Number of the message in the newsletter")
+        }
         "invite_code" => (
             text_of(LONGEST_URL, "^(https?://[A-Za-z0-9.-]+/)?[A-Za-z0-9_.=-]{1,64}$"),
             "Invite code, or the whole URL that ends in it, percent-encoded",

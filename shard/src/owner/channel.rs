@@ -218,15 +218,22 @@ impl Channel {
         let row =
             owner.reader.get(&keys::channel(id)).map_or_else(|| ChannelRow::new(id, customer), |row| decode(&row));
         let settings = SettingsRow::of(&owner.reader, id);
+        let mut channel = Self::idle(owner, row, settings, Outbox::default());
+        channel.load_outbox();
+        channel
+    }
+
+    /// A channel without a session that waits for nothing.
+    fn idle(owner: Arc<Owner>, row: ChannelRow, settings: SettingsRow, outbox: Outbox) -> Self {
         let reconnecting_since = row.reconnecting_since.map(|_| Instant::now());
         let replaced_at = row.replaced_at.and_then(|at| replaced_lately(at, Timestamp::now()));
-        let mut channel = Self {
+        Self {
             owner,
             row,
             settings,
             running: None,
             auth: Weak::new(),
-            outbox: Outbox::default(),
+            outbox,
             qr: None,
             qr_waiters: Vec::new(),
             start_at: None,
@@ -243,9 +250,7 @@ impl Channel {
             number_checks: NumberChecks::default(),
             send_delay: SendDelay::default(),
             shown_until: None,
-        };
-        channel.load_outbox();
-        channel
+        }
     }
 
     fn load_outbox(&mut self) {
@@ -303,6 +308,14 @@ impl Channel {
         // Writes of the ended session have to finish before the next session reads.
         let auth = std::mem::take(&mut self.auth);
         *self = Self { auth, ..Self::load(self.owner.clone(), self.row.id, self.row.customer) };
+    }
+
+    /// Drops all that waits for a session. Callers that still do ask the next owner, or are told `queued`.
+    fn drop_waiters(&mut self) {
+        let auth = std::mem::take(&mut self.auth);
+        let mut outbox = std::mem::take(&mut self.outbox);
+        outbox.drop_callers();
+        *self = Self { auth, ..Self::idle(self.owner.clone(), self.row.clone(), self.settings.clone(), outbox) };
     }
 
     async fn live(&mut self, mailbox: &mut mpsc::Receiver<ToChannel>, recover: bool) -> Result<(), LeadershipLost> {
@@ -490,8 +503,7 @@ impl Channel {
                 ToChannel::CloseForTransfer(done) => {
                     self.finish(std::mem::take(&mut batch)).await?;
                     Box::pin(self.close_for_transfer()).await?;
-                    // Callers that still wait for the session ask the next owner, or are told `queued`.
-                    self.begin_anew();
+                    self.drop_waiters();
                     let _ = done.send(());
                 }
             }

@@ -177,6 +177,11 @@ impl Outbox {
         self.get(id).is_some_and(|entry| entry.written.is_none())
     }
 
+    /// Drops the callers that wait for verdicts: they are told that their sends are queued.
+    pub fn drop_callers(&mut self) {
+        self.entries.values_mut().for_each(|entry| entry.waiting = None);
+    }
+
     /// Begins a new session: everything is written again, at once and in order.
     pub fn clear_writes(&mut self) {
         self.entries.values_mut().for_each(|entry| entry.written = None);
