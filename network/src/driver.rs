@@ -49,7 +49,7 @@ pub struct OpenSession {
     /// Where the session reports. The channel is bounded: a driver has at most [`EVENT_WINDOW`] unacknowledged items in
     /// it. When it is full, events wait in the driver (4,096 in the simulated one); beyond that the driver ends the
     /// session instead of waiting.
-    pub events: mpsc::Sender<SessionEvent>,
+    pub events: mpsc::Sender<QueuedEvent>,
 }
 
 /// Why a session is opened.
@@ -214,8 +214,11 @@ pub enum MediaError {
     Session(#[from] SessionError),
 }
 
-/// What a session reports, in order. Every session, idle or not, allocates room for 32 events, so large and rare
-/// variants are boxed.
+/// An event as it stands in the queue of a session. Every session, idle or not, allocates room for 32 of them: an event
+/// in place of a pointer would take a KiB more.
+pub type QueuedEvent = Box<SessionEvent>;
+
+/// What a session reports, in order.
 #[derive(Clone, Debug)]
 pub enum SessionEvent {
     /// A QR text to show, with a `sequence` from 1 to 6.
@@ -246,8 +249,6 @@ pub enum SessionEvent {
     /// The session has ended. This is the last event.
     Ended(EndReason),
 }
-
-const _: () = assert!(size_of::<SessionEvent>() <= 40, "a hundred thousand idle sessions hold 32 of them each");
 
 /// The step that a pairing waits for when a passkey protects the account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,7 +25,9 @@ use parking_lot::Mutex;
 
 use self::connection::Connection;
 use self::session::{Opening, SessionHandle};
-use crate::driver::{AuthError, EndReason, Network, OpenError, OpenSession, Purpose, Session, SessionEvent};
+use crate::driver::{
+    AuthError, EndReason, Network, OpenError, OpenSession, Purpose, QueuedEvent, Session, SessionEvent,
+};
 
 /// Key of a channel's credentials in its store.
 const CREDENTIALS: &str = "credentials";
@@ -153,8 +155,8 @@ impl Network for SimulatedNetwork {
 }
 
 /// A session that ends at once, because the channel's stored state cannot open one.
-fn stillborn(events: &tokio::sync::mpsc::Sender<SessionEvent>, why: String) -> Arc<dyn Session> {
+fn stillborn(events: &tokio::sync::mpsc::Sender<QueuedEvent>, why: String) -> Arc<dyn Session> {
     // On a full or closed queue the owner needs no event: nothing follows in any case.
-    let _ = events.try_send(SessionEvent::Ended(EndReason::AuthState(why)));
+    let _ = events.try_send(Box::new(SessionEvent::Ended(EndReason::AuthState(why))));
     Arc::new(SessionHandle(None))
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use model::id::MessageId;
 use model::time::Timestamp;
-use network::driver::{AuthError, EndReason, InboundKind, ItemId, Receipt, SessionEvent};
+use network::driver::{AuthError, EndReason, InboundKind, ItemId, QueuedEvent, Receipt, SessionEvent};
 use network::fence::Fence;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -307,7 +307,7 @@ impl Line {
     }
 
     /// Passes events to the owner, then how the session ended.
-    pub async fn carry(&self, mut waiting: mpsc::Receiver<SessionEvent>, owner: mpsc::Sender<SessionEvent>) {
+    pub async fn carry(&self, mut waiting: mpsc::Receiver<SessionEvent>, owner: mpsc::Sender<QueuedEvent>) {
         while let Some(event) = waiting.recv().await {
             if !self.hand_over(&owner, event).await {
                 return;
@@ -318,7 +318,7 @@ impl Line {
         self.hand_over(&owner, last).await;
     }
 
-    async fn hand_over(&self, owner: &mpsc::Sender<SessionEvent>, event: SessionEvent) -> bool {
+    async fn hand_over(&self, owner: &mpsc::Sender<QueuedEvent>, event: SessionEvent) -> bool {
         let room = tokio::select! {
             room = owner.reserve() => room,
             () = self.killed.cancelled() => return false,
@@ -326,7 +326,7 @@ impl Line {
         let state = self.state.lock();
         match room {
             Ok(room) if !state.muted => {
-                room.send(event);
+                room.send(Box::new(event));
                 true
             }
             _ => false,

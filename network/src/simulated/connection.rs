@@ -20,7 +20,7 @@ use super::outgoing::Outgoing;
 use super::session::{Opening, SimulatedSession};
 use super::transfers::Transfers;
 use super::watchdog;
-use crate::driver::{EndReason, OpenError, SessionEvent};
+use crate::driver::{EndReason, OpenError, QueuedEvent};
 use crate::fence::Fence;
 use crate::wire::{FrameReader, NetworkFrame, NodeFrame, SessionFrame, SessionNumber, WIRE_VERSION, encode};
 
@@ -151,7 +151,7 @@ impl Connection {
     pub fn open(
         self: &Arc<Self>,
         fence: Fence,
-        events: mpsc::Sender<SessionEvent>,
+        events: mpsc::Sender<QueuedEvent>,
         opening: Opening,
         proxy: Option<String>,
     ) -> Result<Arc<SimulatedSession>, OpenError> {

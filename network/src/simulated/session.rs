@@ -24,7 +24,7 @@ use super::outgoing::Place;
 use super::transfers;
 use crate::driver::{
     AuthStore, AuthWrite, ByteStream, EndReason, Identity, ItemId, MediaError, Outbound, PairCode, PairCodeError,
-    Session, SessionError, SessionEvent, Uploaded,
+    QueuedEvent, Session, SessionError, SessionEvent, Uploaded,
 };
 use crate::fence::Fence;
 use crate::operation::{self, Operation, RefusedKind};
@@ -60,7 +60,7 @@ pub struct SimulatedSession {
 struct State {
     phase: Phase,
     /// `None` after the session has ended.
-    events: Option<mpsc::Sender<SessionEvent>>,
+    events: Option<mpsc::Sender<QueuedEvent>>,
     /// Events that found the queue full, in order. As long as there are any, a task moves them into the queue.
     backlog: VecDeque<SessionEvent>,
     /// Needed until the session is logged in, then dropped.
@@ -100,7 +100,7 @@ impl SimulatedSession {
     pub fn new(
         number: SessionNumber,
         fence: Fence,
-        events: mpsc::Sender<SessionEvent>,
+        events: mpsc::Sender<QueuedEvent>,
         connection: Arc<Connection>,
         opening: Opening,
     ) -> (Arc<Self>, NodeFrame) {
@@ -260,18 +260,18 @@ impl SimulatedSession {
     fn offer(
         self: &Arc<Self>,
         state: &mut State,
-        events: &mpsc::Sender<SessionEvent>,
+        events: &mpsc::Sender<QueuedEvent>,
         event: SessionEvent,
     ) -> Result<(), Refused> {
         if !state.backlog.is_empty() {
             state.backlog.push_back(event);
             return Ok(());
         }
-        match events.try_send(event) {
+        match events.try_send(Box::new(event)) {
             Ok(()) => Ok(()),
             Err(TrySendError::Closed(_)) => Err(Refused::Closed),
             Err(TrySendError::Full(event)) => {
-                state.backlog.push_back(event);
+                state.backlog.push_back(*event);
                 self.connection.runtime.spawn(Arc::clone(self).carry_over(events.clone()));
                 Ok(())
             }
@@ -279,14 +279,14 @@ impl SimulatedSession {
     }
 
     /// Moves the backlog into the queue as the owner reads, and then ends: an idle session has no task.
-    async fn carry_over(self: Arc<Self>, events: mpsc::Sender<SessionEvent>) {
+    async fn carry_over(self: Arc<Self>, events: mpsc::Sender<QueuedEvent>) {
         while let Ok(room) = events.reserve().await {
             let mut state = self.state.lock();
             if state.muted {
                 return;
             }
             match state.backlog.pop_front() {
-                Some(event) => room.send(event),
+                Some(event) => room.send(Box::new(event)),
                 None => return,
             }
             if state.backlog.is_empty() {

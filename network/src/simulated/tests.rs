@@ -15,8 +15,8 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::driver::{
-    AuthStore, AuthWrite, EVENT_WINDOW, InboundItem, InboundKind, ItemId, Outbound, PairCodeError, ReceiptStatus,
-    SessionError,
+    AuthStore, AuthWrite, EVENT_WINDOW, InboundItem, InboundKind, ItemId, Outbound, PairCodeError, QueuedEvent,
+    ReceiptStatus, SessionError,
 };
 use crate::fence::Fence;
 use crate::simulator::Simulator;
@@ -72,7 +72,7 @@ struct World {
 /// A session and its events.
 struct Line {
     session: Arc<dyn Session>,
-    events: mpsc::Receiver<SessionEvent>,
+    events: mpsc::Receiver<QueuedEvent>,
 }
 
 impl World {
@@ -158,7 +158,7 @@ impl Line {
 
     /// The next event; `None` when the session has ended.
     async fn try_next(&mut self) -> Option<SessionEvent> {
-        tokio::time::timeout(SOON, self.events.recv()).await.expect("an event in time")
+        tokio::time::timeout(SOON, self.events.recv()).await.expect("an event in time").map(|event| *event)
     }
 
     async fn qr(&mut self) -> String {

@@ -13,7 +13,7 @@ use model::error::CallError;
 use model::id::{ChannelId, CustomerId, MediaId, RequestId};
 use model::status::{Status, Trigger};
 use model::time::Timestamp;
-use network::driver::{ItemId, Outbound, Session, SessionError, SessionEvent};
+use network::driver::{EndReason, ItemId, Outbound, QueuedEvent, Session, SessionError, SessionEvent};
 use network::operation::Operation;
 use raft::failpoint::{self, Point};
 use raft::machine::View;
@@ -111,7 +111,7 @@ pub enum Worked {
 /// An open session, and its events.
 pub(super) struct Running {
     pub session: Arc<dyn Session>,
-    pub events: mpsc::Receiver<SessionEvent>,
+    pub events: mpsc::Receiver<QueuedEvent>,
     pub logged_in: bool,
     pub opened_at: Instant,
     pub _slot: SlotGuard,
@@ -341,7 +341,7 @@ impl Channel {
                 taken = next_events(running, &mut events) => {
                     if taken == 0 {
                         // The driver went away without reporting the end of the session.
-                        events.push(SessionEvent::Ended(network::driver::EndReason::Transport("driver".into())));
+                        events.push(Box::new(SessionEvent::Ended(EndReason::Transport("driver".into()))));
                     }
                 }
                 transfer = transfers.next() => finished = Some(transfer),
@@ -372,7 +372,7 @@ impl Channel {
     async fn step(
         &mut self,
         finished: Option<Finished>,
-        events: &mut Vec<SessionEvent>,
+        events: &mut Vec<QueuedEvent>,
         work: &mut Vec<ToChannel>,
     ) -> Result<(), LeadershipLost> {
         if let Some(finished) = finished {
@@ -438,11 +438,11 @@ impl Channel {
         self.running.as_ref().is_some_and(|running| running.logged_in)
     }
 
-    async fn take_events(&mut self, events: &mut Vec<SessionEvent>) -> Result<(), LeadershipLost> {
+    async fn take_events(&mut self, events: &mut Vec<QueuedEvent>) -> Result<(), LeadershipLost> {
         let mut batch = Batch::default();
         let mut begun = Instant::now();
         for event in events.drain(..) {
-            match event {
+            match *event {
                 SessionEvent::Accepted { id, at, recipients } => {
                     self.settle_accepted(&mut batch, &id, at, recipients);
                 }
@@ -652,7 +652,7 @@ async fn write(session: &dyn Session, message: Outbound) -> Result<(), SessionEr
 }
 
 /// Waits for a session's next events, forever without a session; returns 0 if the driver has gone.
-async fn next_events(running: &mut Option<Running>, events: &mut Vec<SessionEvent>) -> usize {
+async fn next_events(running: &mut Option<Running>, events: &mut Vec<QueuedEvent>) -> usize {
     match running {
         Some(running) => running.events.recv_many(events, TURN).await,
         None => std::future::pending().await,

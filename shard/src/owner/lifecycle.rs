@@ -9,7 +9,7 @@ use model::payload::{ChannelConnected, ChannelDisconnected, ChannelStatus, Paylo
 use model::status::{self, Move as Step, Reason, Refusal, Status, StatusDetails, Trigger};
 use model::time::Timestamp;
 use network::bounds::Fit;
-use network::driver::{EndReason, Identity, OpenError, OpenSession, Purpose, Session, SessionEvent};
+use network::driver::{EndReason, Identity, OpenError, OpenSession, Purpose, QueuedEvent, Session, SessionEvent};
 use raft::failpoint::{self, Point};
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -329,7 +329,7 @@ impl Channel {
         running.session.kill();
         let mut batch = Batch::default();
         while let Ok(event) = running.events.try_recv() {
-            match event {
+            match *event {
                 SessionEvent::Accepted { id, at, recipients } => self.settle_accepted(&mut batch, &id, at, recipients),
                 SessionEvent::Refused { id, refused } => self.settle_refused(&mut batch, &id, *refused),
                 // Inbound items that were not acknowledged are delivered again.
@@ -617,11 +617,11 @@ impl Channel {
 }
 
 /// Unlinks a device at the network once its session has logged in, and ends the session in any case.
-async fn unlink(session: Arc<dyn Session>, mut events: mpsc::Receiver<SessionEvent>, logged_in: bool) {
+async fn unlink(session: Arc<dyn Session>, mut events: mpsc::Receiver<QueuedEvent>, logged_in: bool) {
     let unlinked = async {
         let mut logged_in = logged_in;
         while !logged_in {
-            match events.recv().await {
+            match events.recv().await.as_deref() {
                 Some(SessionEvent::LoggedIn(_)) => logged_in = true,
                 Some(SessionEvent::Ended(_)) | None => return false,
                 Some(_) => {}

@@ -271,7 +271,7 @@ mod tests {
         line.close_events();
         let (owner, mut heard) = mpsc::channel(1);
         line.carry(reported, owner).await;
-        assert!(matches!(heard.recv().await, Some(SessionEvent::Ended(EndReason::Replaced))));
+        assert!(matches!(heard.recv().await.as_deref(), Some(SessionEvent::Ended(EndReason::Replaced))));
     }
 
     #[test]

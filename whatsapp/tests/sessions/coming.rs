@@ -35,7 +35,7 @@ impl Told {
         while let Ok(Some(event)) = tokio::time::timeout_at(end.into(), line.events.recv()).await {
             self.take(&event);
             self.items += 1;
-            if let SessionEvent::Inbound(item) = &event
+            if let SessionEvent::Inbound(item) = &*event
                 && (self.items.is_multiple_of(2) || acknowledges)
             {
                 // The owner of this session may have died.

@@ -14,7 +14,7 @@ use model::message::{Content, Surroundings};
 use model::target::TargetPolicy;
 use network::driver::{
     AuthError, AuthStore, AuthWrite, EVENT_WINDOW, EndReason, InboundItem, InboundKind, Network, OpenSession, Outbound,
-    Purpose, Session, SessionEvent,
+    Purpose, QueuedEvent, Session, SessionEvent,
 };
 use network::fence::Fence;
 use network::operation::{Answer, Operation, Refused};
@@ -95,7 +95,7 @@ pub struct World {
 
 pub struct Line {
     pub session: Arc<dyn Session>,
-    pub events: mpsc::Receiver<SessionEvent>,
+    pub events: mpsc::Receiver<QueuedEvent>,
     pub fence: Fence,
 }
 
@@ -233,7 +233,7 @@ pub fn friend() -> Address {
 impl Line {
     pub async fn next(&mut self) -> SessionEvent {
         match tokio::time::timeout(SOON, self.events.recv()).await {
-            Ok(Some(event)) => event,
+            Ok(Some(event)) => *event,
             Ok(None) => panic!("the session ended"),
             Err(_) => panic!("nothing was reported"),
         }

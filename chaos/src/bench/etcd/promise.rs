@@ -176,7 +176,7 @@ async fn open(network: &SimulatedNetwork, simulator: &Api, node: NodeId, phone: 
     let opening = OpenSession { channel: ChannelId::random(), node, fence, purpose, proxy: None, auth, events };
     let session = network.open(opening).await?;
     loop {
-        match reports.recv().await.context("a session ended while it was opened")? {
+        match *reports.recv().await.context("a session ended while it was opened")? {
             SessionEvent::Qr { raw, .. } => {
                 let linked = simulator.post(&format!("/phones/{phone}/link"), json!({ "raw": raw })).await;
                 want(linked, 200)?;
@@ -190,7 +190,7 @@ async fn open(network: &SimulatedNetwork, simulator: &Api, node: NodeId, phone: 
     let heard = waiting.clone();
     tokio::spawn(async move {
         while let Some(event) = reports.recv().await {
-            if let SessionEvent::Accepted { id, .. } = event
+            if let SessionEvent::Accepted { id, .. } = *event
                 && let Some(taken) = heard.lock().remove(&id)
             {
                 // The caller may have gone away.
