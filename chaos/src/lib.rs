@@ -1,6 +1,6 @@
 //! Benchmarks and fault injection on real clusters, built on the harness of the crate `tests`.
 //!
-//! - [`bench`]: measures what a cluster can do.
+//! - [`mod@bench`]: measures what a cluster can do.
 //! - [`commands`]: runs programs of the system to completion.
 //! - [`connection`]: one persistent HTTP connection with as little work per request as possible.
 //! - [`simulation`]: the core of a cluster on simulated time.

@@ -13,6 +13,7 @@ use super::operator::{base_url, id};
 #[derive(Args, Clone, Debug, Default)]
 pub struct CustomerArgs {
     /// The gateway's API, as in https://gateway.example.com; of several, the first that answers is used
+    #[allow(rustdoc::bare_urls, reason = "a text of the command line")]
     #[arg(long, value_name = "URL", env = "GATEWAY_API", value_delimiter = ',', value_parser = base_url, help_heading = "Account")]
     pub api: Vec<String>,
     /// An API key; other users of this machine may see flags, so prefer a file

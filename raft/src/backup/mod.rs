@@ -1,6 +1,6 @@
 //! A group's state outside of a cluster: exported from a running cluster, and imported into an unused data folder.
 //!
-//! - [`export`]: the state of one moment, as a byte stream. [`file`]: reading that stream.
+//! - [`export`]: the state of one moment, as a byte stream. [`mod@file`]: reading that stream.
 //! - [`seed`]: a data folder that starts with such states, for a node that then forms a cluster by itself.
 
 pub mod export;

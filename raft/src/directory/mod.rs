@@ -1,4 +1,4 @@
-//! The directory on a node: its state machine, crate [`directory`](::directory), behind Raft.
+//! The directory on a node: its state machine, crate [`::directory`], behind Raft.
 //!
 //! - [`Directory`]: the handle that the rest of the node uses: reads from memory, updates through the leader, and the
 //!   age of its copy.

@@ -25,7 +25,7 @@ pub enum Read {
         prefix: String,
         after: Option<String>,
         limit: usize,
-        /// Whether the caller knows that the row that makes a page [`LARGEST_PAGE`] ends it, and continues after that.
+        /// Whether the caller knows that the row that makes a page `LARGEST_PAGE` ends it, and continues after that.
         #[serde(default)]
         in_bytes: bool,
         /// Whether the caller accepts an [`OwnerResponse::Page`](super::OwnerResponse::Page), which may be incomplete.
@@ -53,7 +53,7 @@ pub enum Read {
     Blocked,
     /// The last known presence of a contact.
     Presence(Address),
-    /// Pairs of LID and phone address, each a [`KnownLidPair`], in the order of the LIDs, and their total number. If
+    /// Pairs of LID and phone address, each a `KnownLidPair`, in the order of the LIDs, and their total number. If
     /// there are more than [`MOST_PAIRS`], one more than that is returned.
     Lids {
         lid: Option<Address>,

@@ -1,6 +1,6 @@
 //! Stored messages: the types of a query, and the row as the interface shows it.
 //!
-//! - [`page`]: reads a page from a shard's rows; [`merge`] merges the pages of several shards.
+//! - [`mod@page`]: reads a page from a shard's rows; [`merge`] merges the pages of several shards.
 //! - [`deliveries`]: the deliveries of one message. `withhold`: removes the body of a message.
 //! - `show`: the row as the interface shows it; `content`: the fields of its type beyond the common ones.
 
